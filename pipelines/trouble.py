@@ -12,7 +12,7 @@ from sources.kafka.lost_records import TopicsChanged
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What hinders a pipeline since ``since_s``, after ``tries`` failed ones; times are readings of one clock."""
+    """An obstacle to a pipeline since ``since_s``, after ``tries`` failed ones; times are readings of one clock."""
 
     what: str
     public_what: str

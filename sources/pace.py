@@ -25,7 +25,7 @@ _ALIKE = 1.5
 """Batches whose sizes differ by less show nothing about the fixed cost of each."""
 
 _LOOKS = 10
-"""How often a source without news is looked at within an interval, but at most once a second."""
+"""The checks of an idle source within an interval, but at most one per second."""
 
 _LONGEST_WAIT_S = 0.25
 """How long one question of Spark's waits here: a query that waits for its answer cannot be stopped."""
@@ -102,7 +102,7 @@ class Cadence:
         self._due_s = clock()
 
     def latest_offset(self, planner: PlansEnds, start: str) -> str:
-        """The end of the batch that begins at ``start``; ``start`` itself while none is due, or nothing is there."""
+        """The end of the batch that begins at ``start``; ``start`` itself if no batch is due, or nothing is new."""
         wait_s = self._due_s - self._clock()
         if wait_s > 0:
             self._sleep(min(wait_s, _LONGEST_WAIT_S))

@@ -1,7 +1,7 @@
-"""What the names of columns meant in older records: values of columns that were dropped, or have another name now.
+"""The meaning of column names in older records: of columns that were dropped or renamed since.
 
-A replay brings such records again, partitions that are behind and dump files bring them late. A name may belong to
-another column by now; the offset of a record shows which one it means.
+A replay reads such records again; partitions that are behind and dump files bring them late. A name may now belong to
+another column; the offset of a record shows which one it means.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sources.record_rows import timestamps_ms_of
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Meanings: TypeAlias = Mapping[SourceTable, Mapping[str, str | None]]
-"""Per source table what names mean in some records; None stands for a column that is gone."""
+"""Per source table the meaning of names in some records; None stands for a column that is gone."""
 
 
 def decode_by_age(decoder: Decoder, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
@@ -97,7 +97,7 @@ def _at(target: DecodeTarget, meanings: Mapping[str, str | None]) -> DecodeTarge
 
 
 def _silent(row: NewestRow) -> NewestRow:
-    """The row of a partition that is behind says nothing about the columns of now."""
+    """The row of a partition that is behind does not show the present columns."""
     return replace(row, absent=(), comments={}, has_known=False)
 
 

@@ -52,7 +52,7 @@ def _binlog(get: _Get) -> str | None:
 
 
 def _sql_server(get: _Get) -> str | None:
-    """SQL Server and Db2: the LSN of the change and its number there; a snapshot has the one of its commit alone."""
+    """SQL Server and Db2: the LSN of the change and its number there; a snapshot has only that of its commit."""
     return _joined(get("change_lsn") or get("commit_lsn"), get("event_serial_no"))
 
 

@@ -41,7 +41,7 @@ class Planner(PlansEnds, Protocol):
 
 
 def planned_stream(spark: SparkSession, name: str, planner: Planner, interval_s: float) -> DataFrame:
-    """Rows of ``SHARE``, each in a partition of its own, of the batches that ``planner`` plans (``Cadence``).
+    """Rows of ``SHARE``, each in a separate partition, of the batches that ``planner`` plans (``Cadence``).
 
     Spark's trigger ``availableNow`` works with a ``HoldablePlanner``.
     """

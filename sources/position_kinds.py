@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from paimon_table.types import string
 
 POSITION = "_tidemark_position"
-"""The column (STRING) of a table; NULL in rows that were there before the table had it, which are the oldest."""
+"""The column (STRING) of a table; NULL in rows from before the table had it, which are the oldest."""
 POSITION_TYPE = string()
 
 NUMBERS = ("lsn", "pos", "row", "event_serial_no", "ssn", "ord", "ts_ms", "ts_us", "ts_ns")

@@ -1,4 +1,4 @@
-"""How a kind of source is read, as the runner of a pipeline sees it: one contract for Kafka, dumps and others."""
+"""The contract between a kind of source and the runner of a pipeline: the same for Kafka, dumps and others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ShareReader: TypeAlias = "Callable[[Iterable[bytes]], Iterator[pa.RecordBatch]]"
 
 
 class Standing(Protocol):
-    """How far one pipeline has read, as its checkpoint and its tables show at any time."""
+    """The progress of one pipeline, from its checkpoint and its tables, as it is at each call."""
 
     @property
     def pipeline(self) -> str:
@@ -34,7 +34,7 @@ class Standing(Protocol):
 
     @property
     def checkpoint(self) -> str:
-        """Where the checkpoint lies, for messages."""
+        """The path of the checkpoint, for messages."""
         ...
 
     @property
@@ -48,61 +48,61 @@ class Standing(Protocol):
         ...
 
     def closed(self) -> Positions:
-        """Where the last closed batch ended, or the first batch begins that is planned; empty before that."""
+        """The end of the last closed batch, or the begin of the first planned batch; empty before that."""
         ...
 
     def planned(self) -> Positions:
-        """Where the batch ends that is planned and not closed, whose rows tables may have; empty without one."""
+        """The end of the planned batch that is not closed, whose rows tables may have; empty without one."""
         ...
 
     def ends(self) -> Sequence[str]:
-        """Where the last closed batches ended, in the text of the source: the oldest first, a hundred at most."""
+        """The ends of the last closed batches, in the text form of the source: oldest first, at most a hundred."""
         ...
 
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
-        """The positions of the tables that the pipeline has written, under whatever checkpoint.
+        """The positions of the tables that the pipeline has written, under any checkpoint.
 
-        ``topic_ids`` are the topics that are there now.
+        ``topic_ids`` are the present topics.
         """
         ...
 
     def forget_unused_start(self) -> None:
-        """Remove the start that Spark noted for a checkpoint without a planned batch: it would win over ours."""
+        """Remove the start that Spark recorded for a checkpoint without a planned batch: it would override ours."""
         ...
 
     def note_start(self, start: Positions) -> None:
-        """Note durably where the first batch of a new checkpoint begins, as Spark's reader does."""
+        """Record durably where the first batch of a new checkpoint begins, as Spark's reader does."""
         ...
 
     def noted_start(self) -> Positions:
-        """Where the first batch begins, as the checkpoint says."""
+        """The begin of the first batch, from the checkpoint."""
         ...
 
     def taken_over(self, topic_ids: Mapping[str, str]) -> Collection[str]:
-        """Topics of which tables hold records from before this checkpoint, which are passed over by their offsets.
+        """Topics whose records from before this checkpoint tables already hold, and which are skipped by their offsets.
 
-        ``topic_ids`` are the topics that are there now: others of their names do not count.
+        ``topic_ids`` are the present topics: earlier topics of the same names do not count.
         """
         ...
 
     def move(self, places: Mapping[Place, int | None]) -> None:
-        """Let reading continue durably at other offsets; with None a partition counts as new."""
+        """Make reading continue durably at other offsets; with None a partition counts as new."""
         ...
 
     def cut(self, ends: Mapping[Place, int]) -> None:
-        """Note durably that partitions have lost all from these offsets on, which other records get now."""
+        """Record durably that partitions lost all records from these offsets on; other records get the offsets."""
         ...
 
     def begin_anew(self, topics: Collection[str]) -> None:
-        """Forget durably where tables stand that are not in the stream, and replays, in topics that were recreated."""
+        """Drop durably the positions of tables outside the stream, and of replays, in topics that were recreated."""
         ...
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
-        """Topics noted under another id than they have now."""
+        """Topics whose recorded id differs from the present one."""
         ...
 
     def note_topics(self, topic_ids: Mapping[str, str]) -> None:
-        """Note topics with their ids durably; costs nothing once they are."""
+        """Record topics with their ids durably; writes nothing if they are recorded."""
         ...
 
 
@@ -110,7 +110,7 @@ class SourceReader(Protocol):
     """Reads one source for one query of a pipeline; lives on the driver."""
 
     losses: Losses
-    """Records that were gone before they were read; handed on from query to query."""
+    """Records that disappeared before they were read; passed on from query to query."""
 
     @property
     def is_drained_by_spark(self) -> bool:
@@ -119,51 +119,51 @@ class SourceReader(Protocol):
 
     @property
     def share_reader(self) -> ShareReader | None:
-        """Reads the shares that the rows of ``stream`` hold; None: the rows are the records."""
+        """Reads the shares in the rows of ``stream``; None: the rows are the records."""
         ...
 
     @property
     def begin_words(self) -> str:
-        """Where a new checkpoint begins, as ``begins at the earliest record``."""
+        """The begin of a new checkpoint, such as ``begins at the earliest record``."""
         ...
 
     @property
     def failure(self) -> TidemarkError | None:
-        """Why reading must not continue, found beside the running query."""
+        """Why reading must not continue, found during the query."""
         ...
 
     @property
     def lag(self) -> Lag:
-        """How far each partition is read, and where it ends; empty for a source without an end to compare with."""
+        """The progress and the end of each partition; empty for a source without an end to compare with."""
         ...
 
     @property
     def silent_s(self) -> float | None:
-        """How long the source has not answered; None while it does."""
+        """How many seconds the source has not answered; None while it does."""
         ...
 
     @property
     def group_failure_count(self) -> int:
-        """How often the source did not take note of how far it is read (``group_id``); each is tried again."""
+        """How many commits of offsets to the source failed (``group_id``); each is retried."""
         ...
 
     @property
     def unread_bytes(self) -> int | None:
-        """Bytes that no finished batch has read; None for a source whose ``lag`` says more."""
+        """Bytes that no finished batch has read; None for a source with a more precise ``lag``."""
         ...
 
     @property
     def unfinished(self) -> Sequence[str]:
-        """A description of incomplete input that could not be read; it may be complete later."""
+        """A description of incomplete input that could not be read; it may be completed later."""
         ...
 
     @property
     def why_nothing(self) -> str | None:
-        """Why this query finds nothing to read, unless new records come; None if the tables have everything."""
+        """Why this query finds nothing to read, unless new records arrive; None if the tables have everything."""
         ...
 
     def note_read(self, topics: Collection[str]) -> None:
-        """Know the topics of a batch, with their ids, before it is committed. Raises where one was recreated."""
+        """Record the topics of a batch, with their ids, before its commit. Raises an error if one was recreated."""
         ...
 
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
@@ -180,17 +180,16 @@ class SourceReader(Protocol):
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
         """Records (columns of ``RECORD_SCHEMA``) from the pipeline's position, for ``slots`` parallel tasks.
 
-        With a ``share_reader`` the rows hold shares of the records in one binary column instead. Then ``pace`` and
-        ``interval_s`` say when batches begin (``Cadence``); otherwise Spark's trigger does.
-
-        Calls ``on_start`` once it knows what there is. Raises ConfigError or SinkUnavailable if the source cannot be
-        read from there. May be called again when the query could not be started.
+        With a ``share_reader`` the rows have shares of the records in one binary column. Then ``pace`` and
+        ``interval_s`` determine when batches begin (``Cadence``); otherwise Spark's trigger does. Calls ``on_start``
+        once the available input is known. Raises ConfigError or SinkUnavailable if the source cannot be read from the
+        position. May be called again if the query could not be started.
         """
         ...
 
     @property
     def wants_readings(self) -> bool:
-        """Whether ``check_read`` is to be called for every batch."""
+        """Whether to call ``check_read`` for every batch."""
         ...
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
@@ -202,11 +201,11 @@ class SourceReader(Protocol):
         ...
 
     def attach(self, spark: SparkSession) -> None:
-        """Ask the source through this session, without a stream."""
+        """Connect to the source through this session, without a stream."""
         ...
 
     def slices(self) -> SliceReader:
-        """Reads records again that the stream has passed; available after ``stream`` or ``attach``."""
+        """Rereads records that the stream has passed; available after ``stream`` or ``attach``."""
         ...
 
     def explained(self, text: str) -> TidemarkError | None:
@@ -214,5 +213,5 @@ class SourceReader(Protocol):
         ...
 
     def stop(self) -> None:
-        """End the work beside the query."""
+        """End the work alongside the query."""
         ...

@@ -15,14 +15,14 @@ _OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
     ("AWS DMS JSON", frozenset({"data", "metadata"})),
     ("a CloudEvent", frozenset({"specversion", "id", "type"})),
 )
-"""Formats of other tools, by fields which all their records have."""
+"""Formats of other tools, by fields that all their records have."""
 _FORMAT_NAMES = {
     "Canal JSON": "canal-json",
     "Maxwell JSON": "maxwell-json",
     "Oracle GoldenGate JSON": "ogg-json",
     "AWS DMS JSON": "dms-json",
 }
-"""What ``source.format`` calls them."""
+"""Their words in ``source.format``."""
 
 _ROWS = "rows without an envelope, which the formats upsert-json and json read"
 _AVRO_FORMATS = "the formats debezium-avro, upsert-avro, avro"
@@ -57,7 +57,7 @@ def _names(fields: Collection[str]) -> str:
 
 
 def _format_of(fields: Collection[str]) -> str:
-    """The format that the fields show; nothing for an envelope of Debezium."""
+    """The format that the fields show; empty for a Debezium envelope."""
     if "op" in fields:
         return ""
     other = other_format(fields)
@@ -65,17 +65,17 @@ def _format_of(fields: Collection[str]) -> str:
 
 
 def other_format(fields: Collection[str]) -> str | None:
-    """The format of another tool that the fields of a record show; None where they show none."""
+    """The format of another tool that the fields of a record show; None if they show none."""
     return next((name for name, telling in _OTHER_FORMATS if telling <= {*fields}), None)
 
 
 def format_named(other: str) -> str | None:
-    """What ``source.format`` calls the format of another tool; None where this version does not read it."""
+    """The word of another tool's format in ``source.format``; None if this version does not read it."""
     return _FORMAT_NAMES.get(other)
 
 
 def tool_of_format(format_: str) -> str:
-    """What people call the records of another tool's format."""
+    """The name of another tool's format in messages."""
     return next(other for other, name in _FORMAT_NAMES.items() if name == format_)
 
 
@@ -85,7 +85,7 @@ def format_of_fields(fields: Collection[str]) -> str | None:
 
 
 def envelope_words(columns: Collection[str]) -> str | None:
-    """What columns that are no row show, and what to do: the fields of Debezium's envelope, and no other."""
+    """The look of columns that are not a row, with a remedy: the fields of Debezium's envelope, and no others."""
     if not _ENVELOPE <= {*columns} <= _ENVELOPE | _BESIDE:
         return None
     return (
@@ -99,17 +99,17 @@ _BESIDE = frozenset({"ts_ms", "ts_us", "ts_ns", "transaction"})
 
 
 def other_words(columns: Collection[str]) -> str:
-    """An aside if columns look like the records of another tool, with what to do; else nothing."""
+    """An aside, with a remedy, if columns look like the records of another tool; otherwise empty."""
     other = other_format(columns)
     return "" if other is None else f" (they look like {other}: {remedy(other)})"
 
 
 def shown_fields(value: Iterable[str]) -> str:
-    """The first fields of a record that nothing recognises, at the end of the reason."""
+    """The first fields of an unrecognised record, for the end of the reason."""
     return f"fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
 
 
 def remedy(other: str) -> str:
-    """What to do about records of another format: to read them as such, where this version can."""
+    """The remedy for records of another format: to read them as such, if this version can."""
     name = format_named(other)
     return "this version does not read them" if name is None else f"set source.format to {name}"

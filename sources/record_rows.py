@@ -1,4 +1,4 @@
-"""Records of a batch as the quarantine has them."""
+"""Records of a batch in the form of the quarantine."""
 
 from __future__ import annotations
 

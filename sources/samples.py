@@ -12,13 +12,13 @@ from sources.positions import Bounds, Place
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What Kafka says about a topic, apart from its records."""
+    """Kafka's information about a topic, apart from its records."""
 
     bounds: Mapping[Place, Bounds]
     is_compacted: bool | None = None
-    """None where this user may not see the configuration of the topic."""
+    """None if this user may not read the configuration of the topic."""
     retention_ms: int | None = None
-    """How long records stay; None where they stay forever, or where it is not known."""
+    """The retention of records; None if it is unlimited or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Sample:
 
     batches: tuple[pa.RecordBatch, ...]
     counts: Mapping[str, int]
-    """How many records there are of each topic that is read."""
+    """The number of records in each sampled topic."""
     counts_all: bool = True
-    """Whether that is all of them; False: there may be more."""
+    """Whether these are all; False: there may be more."""
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Topics that cannot be read, and why."""
+    """Topics that cannot be read, with the reason."""
 
     @property
     def record_count(self) -> int:

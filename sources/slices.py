@@ -1,7 +1,7 @@
-"""Reads a stretch of a source again beside the stream: bounded pieces between two positions.
+"""Rereads a range of a source alongside the stream: bounded slices between two positions.
 
-A table that is behind, or that is to be filled again, is brought up with them. Positions are the texts in which Spark's
-checkpoint keeps them for the source; None stands for the first record that there is.
+Slices bring up a table that is behind, or that is filled again. Positions are the source's texts in Spark's checkpoint;
+None stands for the earliest record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Slice:
 
 
 class SliceReader(Protocol):
-    """Cuts a source into slices and reads them; lives on the driver. ``topics`` None means all that are read."""
+    """Cuts a source into slices and reads them; lives on the driver. ``topics`` None: all topics of the source."""
 
     def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
         """The next slice towards ``limit`` with at most about ``most_records`` records; None if none is left.
@@ -39,32 +39,32 @@ class SliceReader(Protocol):
         ...
 
     def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
-        """About how many records are between two positions; None if unknown."""
+        """The approximate number of records between two positions; None if unknown."""
         ...
 
     def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
         """The ranges that the source no longer has between two positions, in words; None if it has all.
 
-        ``begin`` None means the first record ever; ``topics`` that ``limit`` does not know count as missing.
+        ``begin`` None means the first record ever; ``topics`` that ``limit`` does not name count as missing.
         """
         ...
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
-        """The position of the first records that are not older than a time, in the given topics or in all."""
+        """The position of the first records not older than a time, in the given topics or in all."""
         ...
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
-        """Where a table stands that has all before these offsets; None where they do not show it."""
+        """The position of a table that has all records before these offsets; None if they do not determine it."""
         ...
 
     def offsets(self, position: str) -> Mapping[Place, int] | None:
-        """A position as the next offset of each partition; None where it is none of offsets."""
+        """A position as the next offset of each partition; None if it does not consist of offsets."""
         ...
 
     def earlier(self, position: str, other: str) -> str:
-        """The earlier of two positions in each part of the source; ``other`` names the parts."""
+        """The earlier of two positions in each part of the source; ``other`` determines the parts."""
         ...
 
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
-        """What ``SourceReader.stream`` gives, for one slice: the same each time it is read."""
+        """The result of ``SourceReader.stream`` for one slice: the same for each reading."""
         ...

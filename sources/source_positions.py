@@ -37,7 +37,7 @@ _SERVER_LSN = r"\A[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}\z"
 
 @dataclass(frozen=True, slots=True)
 class SourcePositions:
-    """Of events: the kind, as a number of ``KINDS``, and the text. -1 and NULL for an event without one."""
+    """Positions of events: the kind, as an index of ``KINDS``, and the text. -1 and NULL for an event without one."""
 
     kinds: npt.NDArray[np.int8]
     texts: pa.Array
@@ -52,7 +52,7 @@ class _Events:
     offsets: pa.Array
 
     def text(self, name: str, pattern: str) -> pa.Array:
-        """A field where it has this form; NULL elsewhere."""
+        """A field where it has this form; otherwise NULL."""
         values = _as_texts(self.fields.get(name))
         if values is None:
             return pa.nulls(len(self.offsets), pa.string())
@@ -83,10 +83,10 @@ def _or_absent(values: pa.Array) -> pa.Array:
 
 
 def _postgresql(events: _Events) -> pa.Array:
-    """A transaction comes after those that were committed before it, whatever the places of its changes are.
+    """The position sorts a transaction after those committed before it, whatever the places of its changes.
 
-    A row of a snapshot without lastCommitLsn comes before every change. A change without it is of the first transaction
-    that its connector has seen, or of a connector that writes only its own place, which is used instead.
+    A row of a snapshot without lastCommitLsn comes before every change. A change without it is from the first
+    transaction that its connector has seen. Or its connector writes only its own place, which is used instead.
     """
     commit = events.part("sequence", _SEQUENCE, "commit")
     lsn = pc.coalesce(events.part("sequence", _SEQUENCE, "lsn"), events.number("lsn"))
@@ -134,9 +134,9 @@ _MAKE: Sequence[Callable[[_Events], pa.Array]] = (_postgresql, _binlog, _sqlserv
 def source_positions(
     fields: Mapping[str, pa.Array], is_snapshot: Mask, offsets: pa.Array, kind: int | None = None
 ) -> SourcePositions:
-    """The positions of events with these fields, texts or integers, of which some are rows of a snapshot.
+    """The positions of events with these fields, texts or integers, some of which are rows of a snapshot.
 
-    Those of one kind, or of the kind that each event has.
+    Of the given kind, or of each event's own kind.
     """
     events = _Events(fields, pa.array(is_snapshot), offsets)
     kinds = np.full(len(offsets), -1, np.int8)

@@ -1,7 +1,7 @@
 """The format of a topic's records, by the looks of a few of them. Knows shapes, and decodes nothing.
 
-``sources.auto.looks`` distinguishes formats, here as for ``source.format: auto``. What that leaves open gets a format
-to begin with, and the settings that it needs.
+``sources.auto.looks`` distinguishes formats, here as for ``source.format: auto``. Topics that it leaves open get a
+probable format, and its necessary settings.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _FEWEST_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class TopicFormat:
-    """The kind of a topic's records. ``format`` is the word of ``source.format``; None where nothing reads them."""
+    """The kind of a topic's records. ``format`` is the word of ``source.format``; None if no format reads them."""
 
     topic: str
     format: str | None
     words: str
-    """For people: the format and what else was seen, or what the records are instead."""
+    """For people: the format and other observations, or what the records are instead."""
     key: tuple[str, ...] | None = None
-    """The fields of the message key; none of one without names, None where the records have no key."""
+    """The fields of the message key; empty for a key without names, None if the records have no key."""
     has_schema: bool = False
-    """Whether the records bring the types of their columns."""
+    """Whether the records contain the types of their columns."""
     settings: Settings = field(default_factory=dict)
     """The format options for a pipeline file."""
 
@@ -128,7 +128,7 @@ def _of_topic(topic: str, seen: _Seen) -> TopicFormat:
 
 
 def _is_text(values: Sequence[bytes]) -> bool:
-    """Whether values have what texts have alone: UTF-8 without control characters, but for white space."""
+    """Whether values look like text: UTF-8 without control characters, except for white space."""
     try:
         return all(character.isprintable() or character.isspace() for v in values for character in v.decode("utf-8"))
     except UnicodeDecodeError:
@@ -158,7 +158,7 @@ def _json(data: bytes) -> Any:
 
 
 def _csv_settings(values: Sequence[bytes]) -> Settings | None:
-    """The options that read these values as CSV; None where they are not lines of as many fields each, at least two."""
+    """The options that read these values as CSV; None unless all lines have the same number of fields, two or more."""
     try:
         lines = [value.decode("utf-8") for value in values]
     except UnicodeDecodeError:

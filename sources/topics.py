@@ -32,11 +32,11 @@ class TopicSelection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing was said about topics."""
+        """Whether neither names nor patterns were given."""
         return not (self.names or self.include or self.exclude)
 
     def selects(self, topic: str) -> bool:
-        """Whether a topic is read; with nothing said, every topic is."""
+        """Whether a topic is read; without names and patterns, every topic is."""
         if self.names:
             return topic in self.names
         included = not self.include or any_matches(self.include, topic)
@@ -44,7 +44,7 @@ class TopicSelection:
 
     @property
     def words(self) -> str:
-        """What is read: ``shop.a, shop.b``, or ``topics that match 'shop.*' and not 'shop.c'``."""
+        """The selection in words: ``shop.a, shop.b``, or ``topics that match 'shop.*' and not 'shop.c'``."""
         if self.names:
             return ", ".join(self.names)
         said = {"match": self.include or (".*",), "and not": self.exclude}

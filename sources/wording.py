@@ -11,7 +11,7 @@ NAMES_SHOWN = 3
 """Names that fit into a line on something else."""
 
 EMPTY = "is empty: let the producer write null for a tombstone, or skip the record"
-"""Why a key or a value without a byte cannot be read, behind the word for it."""
+"""The end of the reason for a key or value without bytes."""
 
 _SINGLE_SKIPS = {
     "tombstones": "tombstone",
@@ -36,13 +36,13 @@ class BadReason(StrEnum):
     KEY = "key"
     """Its key does not identify the row."""
     NULL = "null"
-    """It has NULL in a column that takes none."""
+    """It has NULL in a column that is NOT NULL."""
     VALUE = "value"
     """One of its values does not fit the column."""
     NO_TABLE = "no-table"
-    """The table that it belongs to cannot be made or written from it."""
+    """The table of the record cannot be created or written from it."""
     NOT_A_RECORD = "not-a-record"
-    """A line of a dump file that holds no record."""
+    """A line of a dump file that is not a record."""
     OTHER = "other"
 
 
@@ -83,7 +83,7 @@ def bad_reason(reason: str) -> BadReason:
 
 
 def truncated(op: str) -> str:
-    """Why a table pauses at a TRUNCATE, and what lets it pass: a resume alone meets the same record again."""
+    """Why a table pauses at a TRUNCATE, with the remedy: a resume alone meets the same record again."""
     return (
         f"the source table was truncated (op {op}). Set `schema_changes: {{truncate: apply}}` in its rule to delete all"
         " rows of the table, or `skip` to keep them; run `tidemark reload FILE`, then resume the table"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGES = ("paimon_table", "pipelines", "sinks", "sources")
 ROOT = Path(__file__).resolve().parent.parent
-"""Where our packages lie side by side: `site-packages`, or the checkout."""
+"""The directory that has Tidemark's packages: `site-packages`, or the checkout."""
 
 
 def set_others_aside() -> None:

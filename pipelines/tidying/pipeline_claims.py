@@ -27,7 +27,7 @@ The property of a rescale is for others: the job commits once, and another call 
 
 
 def pipeline_claims(own: str | None) -> Claims:
-    """What snapshots are worth to pipelines; to ``own`` for ever."""
+    """The need of pipelines for snapshots; ``own`` needs its snapshot for ever."""
 
     def claims(snapshot: Snapshot) -> Sequence[Claim]:
         found = []

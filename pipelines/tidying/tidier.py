@@ -1,8 +1,8 @@
-"""Tidies tables beside the query that writes them: tags, partitions, consumers, snapshots, changelogs.
+"""Tidies tables while a query writes them: tags, partitions, consumers, snapshots, changelogs.
 
-One thread, one table at a time, none twice in the queue: what comes faster than it can be done is done together. No
-batch waits for it, and it ends no pipeline: a failure is logged, and the work repeated after the next batch. Retention
-also ends by time, so tables without batches are checked from time to time.
+One thread handles one table at a time, and no table is in the queue twice: work that arrives faster is combined. No
+batch waits for it, and it ends no pipeline. A failure is logged, and the work is repeated after the next batch.
+Retention also ends by time, so tables without batches are checked at intervals.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Tidier:
         tables: Callable[[], Mapping[str, Table]] = dict,
         again_s: float = TIDIED_AGAIN_S,
     ) -> None:
-        """``scratch_dir`` is a private directory, for what dropping partitions may need.
+        """``scratch_dir`` is a private directory for dropping partitions.
 
-        ``tables`` gives those that the pipeline writes, from any thread, and raises nothing; once started, each is
-        tidied every ``again_s`` without a batch.
+        ``tables`` returns the tables that the pipeline writes, from any thread, and raises nothing. Once started, each
+        table is tidied every ``again_s`` without a batch.
         """
         self._surroundings = Surroundings(claims=pipeline_claims(pipeline))
         self._scratch_dir = scratch_dir
@@ -193,9 +193,9 @@ class Tidier:
 
 
 def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
-    """Compact rows that are not compacted: their writer was killed, or a rollback has undone the compaction.
+    """Compact rows whose writer was killed before it compacted them, or whose compaction a rollback has undone.
 
-    Until then no changelog has them. A failure is a warning: the next rows of their buckets bring them too.
+    Until then no changelog has them. A failure is a warning: the next rows of their buckets trigger a compaction too.
     """
     for identifier, table in tables.items():
         options = table.options

@@ -59,7 +59,7 @@ class Difference:
     at: tuple[str | int, ...]
     text: str
     lines: tuple[str, ...] = ()
-    """The rows, as a diff: `-` is expected and not there, `+` is there and not expected."""
+    """The rows, as a diff: `-` is expected and missing, `+` is unexpected."""
 
 
 def differences(expected: Expectation, found: Outcome) -> list[Difference]:

@@ -226,7 +226,7 @@ def _topicless(cases: CaseFile, file: YamlFile) -> list[Problem]:
 
 
 def _schemaless(cases: CaseFile, file: YamlFile) -> list[Problem]:
-    """Schemas that are named and not there."""
+    """Schemas that are named but missing."""
     named: list[tuple[KeyPath, int | None]] = []
     for number, case in enumerate(cases.cases):
         for at, record in [((), case), *records_of(case)]:

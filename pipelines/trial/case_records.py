@@ -30,13 +30,13 @@ class CaseRecords:
 
     def __init__(self, loaded: LoadedCase) -> None:
         self.topics: dict[str, tuple[str | int, ...]] = {}
-        """The topics of the records so far, each with the path of what first names it, below the case."""
+        """The topics of the records so far, each with the path of its first mention, relative to the case."""
         self._loaded = loaded
         self._next: defaultdict[Place, int] = defaultdict(int)
         self._count = 0
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """The batches of the case, and whether its process is killed behind each."""
+        """The batches of the case, and whether its process is killed after each."""
         case = self._loaded.case
         if case.batches is None:
             yield self._batch(case.records or (), "records"), False
@@ -134,7 +134,7 @@ def _utf8(text: str, where: str) -> bytes:
 
 
 def json_text(value: Any, where: str) -> str:
-    """The JSON of a YAML value; numbers keep the digits that are written, where JSON has them."""
+    """The JSON of a YAML value; numbers keep their digits as written, if JSON allows them."""
     match value:
         case dict():
             pairs = (f"{json.dumps(str(k), ensure_ascii=False)}:{json_text(v, where)}" for k, v in value.items())

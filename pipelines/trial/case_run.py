@@ -51,9 +51,9 @@ class CaseResult:
 
 
 def play(config: PipelineConfig, loaded: LoadedCase) -> CaseResult:
-    """Play one case in a directory of its own, which is removed behind it.
+    """Run one case in a separate directory, which is removed afterwards.
 
-    ConfigError for a case whose records cannot be made.
+    Raises ConfigError for a case whose records cannot be produced.
     """
     source, began_s = CaseRecords(loaded), time.monotonic()
     batches = list(source.batches())

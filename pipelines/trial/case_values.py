@@ -1,7 +1,7 @@
-"""Values of a case and of a table brought into one form, in which equal ones are equal.
+"""Converts values of a case and of a table into a common form, in which equal values are equal.
 
 A table's values come as ``row_output`` prints them. The author of a case may write a decimal as number or text, with or
-without trailing zeros, and a time with a blank or a T, in any zone. What cannot be a value of its column's type equals
+without trailing zeros, and a time with a blank or a T, in any zone. A value that does not fit its column's type equals
 nothing.
 """
 
@@ -86,7 +86,7 @@ def _float(value: Any, t: pa.DataType) -> Hashable | None:
 
 
 def _timestamp(text: str, *, has_zone: bool) -> Hashable:
-    """Nanoseconds since 1970; texts that are not an ISO time, such as infinity, stand for themselves."""
+    """Nanoseconds since 1970; texts that are not an ISO time, such as infinity, stay as they are."""
     found = _ISO.fullmatch(text.strip())
     if found is None or (found[4] and not has_zone):
         return text

@@ -1,4 +1,4 @@
-"""Schemas as SQL, as Flink and Spark users write it: the table that is made, or the changes of one that is there."""
+"""Schemas as SQL for Flink and Spark users: a new table, or the changes of an existing one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTERNAL = frozenset({COLUMN_FORMS, COLUMN_SOURCES})
 
 
 def create_table(identifier: str, schema: TableSchema, notes: Mapping[str, str]) -> list[str]:
-    """CREATE TABLE in lines; ``notes`` stand as comments behind their columns."""
+    """CREATE TABLE in lines; ``notes`` become comments after their columns."""
     columns = [f"  {_column(f)}" for f in schema.fields]
     parts = [notes.get(f.name, "") for f in schema.fields]
     if schema.primary_keys:

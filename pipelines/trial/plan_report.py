@@ -1,4 +1,4 @@
-"""What `tidemark plan` prints: the preview of a pipeline for people, or as one JSON document."""
+"""The output of `tidemark plan`: the preview of a pipeline for people, or as one JSON document."""
 
 from __future__ import annotations
 

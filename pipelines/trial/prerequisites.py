@@ -1,6 +1,6 @@
-"""What hinders a pipeline from running, or will: found without changing anything.
+"""The obstacles of a pipeline, now or later: found without changing anything.
 
-``error``: a run would refuse this, or lose records. ``warning``: it may go wrong later.
+``error``: a run would refuse this, or lose records. ``warning``: it may fail later.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Finding:
 
 
 def stored_findings(config: PipelineConfig) -> list[Finding]:
-    """What checkpoint, tables and storage show."""
+    """The facts that checkpoint, tables and storage show."""
     checkpoint, catalog = Checkpoint(config), catalog_of(config)
     book = Book(checkpoint)
     record = CheckpointRecord(config, checkpoint, catalog, book)
@@ -75,7 +75,7 @@ def _failure(check: Callable[[], None]) -> str | None:
 
 
 def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
-    """Whether a local directory takes files, by its rights alone; of an object store only writing would show it."""
+    """Whether a local directory accepts files, by its rights; for an object store only a write would show it."""
     io, path = storage_of(config, location)
     if not isinstance(io, LocalFileIO):
         return
@@ -152,7 +152,7 @@ def preview_findings(
 
 
 _WITHOUT_ROWS = (SKIPS["tombstones"], SKIPS["control"])
-"""What a sample may have besides records that should give rows."""
+"""The records that a sample may have besides those that should give rows."""
 
 
 def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """Previews a pipeline: its real batches over a sample of the source, into a warehouse that is then deleted.
 
-Tables that are there are tried with their schemas and without their rows. Nothing of the pipeline is written: not its
+Existing tables are tried with their schemas and without their rows. The preview writes nothing of the pipeline: not its
 warehouse, checkpoint or quarantine, and nothing in Kafka.
 """
 
@@ -100,7 +100,7 @@ class Preview:
     error: str | None = None
     """What would stop the pipeline."""
     notes: tuple[str, ...] = ()
-    """What a run would warn of beside that."""
+    """Other warnings of a run."""
 
     @property
     def has_changes(self) -> bool:
@@ -152,15 +152,15 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
 
 
 def _is_told(line: str, told: Iterable[str]) -> bool:
-    """Whether a warning repeats a reason, or has it behind the name of a topic."""
+    """Whether a warning repeats a reason, also after the name of a topic."""
     reason = kind_of_reason(line.partition(": ")[2])
     return any(bool(text) and (text in line or (bool(reason) and reason in text)) for text in told)
 
 
 def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
-    """The formats of topics that a run would use whatever their records look like now: those that a checkpoint keeps.
+    """The formats that a checkpoint stores: a run uses them whatever the records look like now.
 
-    Without one, a run would look again.
+    Without a checkpoint, a run would choose again.
     """
     if not config.source.format.traits.finds_formats:
         return {}
@@ -262,7 +262,7 @@ def _differs(real: Table, name: str, table: Table) -> bool:
 
 
 def _origins(observations: Iterable[Observation]) -> dict[SourceTable, dict[str, str]]:
-    """Where the type of each column of a source table comes from, where no rule declares it."""
+    """The origin of each column's type in a source table, if no rule declares it."""
     observations = list(observations)
     told = {(o.source, c.name) for o in observations for c in (*o.columns, *o.key_only) if c.votes is not None}
     found: defaultdict[SourceTable, dict[str, str]] = defaultdict(dict)

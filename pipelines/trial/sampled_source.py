@@ -15,7 +15,7 @@ from sources.samples import Sample
 
 @dataclass(frozen=True, slots=True)
 class SampledSource:
-    """What could be read, and what could not."""
+    """The records that could be read, and the parts that could not."""
 
     sample: Sample = field(default_factory=lambda: Sample((), {}))
     findings: tuple[Finding, ...] = ()

@@ -20,7 +20,7 @@ _KEYED_BY_RULE = ("json", "csv")
 """Formats whose message keys never make the primary key of a table."""
 _NAMING_KEYS = ("canal-json", "maxwell-json", "ogg-json")
 _NAMING_TABLES = (*_NAMING_KEYS, "dms-json")
-"""Formats whose records name their source table, of which a topic often has several, and some its primary key."""
+"""Formats whose records name their source table: a topic often has several, and some name the primary key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +205,12 @@ def _name(text: str) -> str:
 
 
 def _literal(topic: str) -> str:
-    """A pattern that the name of a topic alone matches."""
+    """A pattern that matches only the name of a topic."""
     return re.sub(r"\.", r"\\.", topic)
 
 
 def variable_of(name: str) -> str:
-    """The environment variable that stands for the value of a property."""
+    """The environment variable for the value of a property."""
     return f"KAFKA_{re.sub('[^A-Za-z0-9]', '_', name).upper()}"
 
 

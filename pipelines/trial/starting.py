@@ -28,7 +28,7 @@ _NAMES_OF_OWN = re.compile(r"__.*|_schemas|connect-(?:configs|offsets|status)|.*
 """Topics of Kafka, of schema registries and of Connect workers."""
 
 SAMPLED = 200
-"""Records of each topic that are looked at."""
+"""The number of inspected records per topic."""
 
 
 def start_from_kafka(servers: str, topics: TopicSelection, properties: Mapping[str, str], name: str) -> Start:
@@ -45,7 +45,7 @@ def start_from_kafka(servers: str, topics: TopicSelection, properties: Mapping[s
 
 
 def start_from_files(path: str, topics: TopicSelection, directory: Path, name: str) -> Start:
-    """What dump files hold; their path is written relative to the ``directory`` of the pipeline file."""
+    """The content of dump files; their path is written relative to the ``directory`` of the pipeline file."""
     from sources.dumps.sampling import dump_sample
 
     absolute = os.path.abspath(os.path.expanduser(path))
@@ -131,7 +131,7 @@ def name_for(output: Path | None) -> str:
 
 
 def write_file(output: Path, text: str, *, force: bool) -> None:
-    """Write a new file; ConfigError for one that is there, unless it is to be replaced."""
+    """Write a new file. Raises ConfigError if it exists, unless it is to be replaced."""
     try:
         with output.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

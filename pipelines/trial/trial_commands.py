@@ -1,4 +1,4 @@
-"""`tidemark test | plan | init`: names and parameters of the commands. The code behind them is imported on a call."""
+"""`tidemark test | plan | init`: names and parameters of the commands. A call imports the code behind them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.report.arguments import FAILED, PipelineFile
 from pipelines.report.say import say
 
 SOMETHING_TO_DO = 3
-"""What `plan` exits with when a run would make or change a table."""
+"""The exit code of `plan` if a run would create or change a table."""
 
 
 class PlanFormat(StrEnum):

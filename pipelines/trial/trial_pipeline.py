@@ -1,8 +1,8 @@
-"""A pipeline on trial: its real batches in this process, into a warehouse of its own, without Spark and its source.
+"""A pipeline on trial: its real batches in this process, into a separate warehouse, without Spark and its source.
 
 Decoding, routing, new tables and columns, writing, committing and the quarantine work as in a run: ``process_batch``
 over an exchange of this process. Checkpoint, warehouse and quarantine are in one directory, and a trial writes nothing
-else. A trial leaves out the work of a run beside its stream (catching up, tidying).
+else. A trial omits the work of a run alongside its stream (catching up, tidying).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Process:
 
 @dataclass(slots=True)
 class TrialPipeline:
-    """One pipeline on trial. ``catalog`` replaces the one of its own directory."""
+    """One pipeline on trial. ``catalog`` replaces the catalog of its directory."""
 
     given: PipelineConfig
     directory: Path

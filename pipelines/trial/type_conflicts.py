@@ -21,9 +21,9 @@ _SOURCES_SHOWN = 3
 def conflicts(
     schema: TableSchema, rule: TargetRule | None, sources: Collection[SourceTable], seen: Iterable[Observation]
 ) -> Iterator[str]:
-    """A line for each column of a table that its ``sources`` have with different types, with the type that it has.
+    """A line for each column whose type differs among the ``sources`` of a table, with its type in the table.
 
-    Where the table has a declared type, guesses from values say nothing: the declared type decides how they are read.
+    If the table has a declared type, guesses from values do not count: the declared type decides how they are read.
     """
     renamed = {} if rule is None else rule.columns.rename
     declared = {} if rule is None else rule.declared(schema.column_names)

@@ -90,7 +90,7 @@ class PipelineState(BatchObserver):
         """The actions that the running pipeline offers for a table."""
 
     def look_at(self, source: SourceView, tables: Callable[[], Mapping[str, OpenTable]]) -> None:
-        """Where to find lag and tables from now on; each view asks both."""
+        """Set the sources of lag and tables; each view asks both."""
         with self._lock:
             if self._source is not None and self._source is not source:
                 self._group_failures += self._source.group_failure_count
@@ -139,7 +139,7 @@ class PipelineState(BatchObserver):
                 self._tables.pop(name, None)
 
     def put_beside(self, works: Mapping[str, Beside]) -> None:
-        """The present work beside the stream, by table; all other work has ended."""
+        """Set the present work alongside the stream, by table; all other work has ended."""
         with self._lock:
             for name in works:
                 self._tables.setdefault(name, TableCounts())
@@ -149,8 +149,7 @@ class PipelineState(BatchObserver):
                     counts.beside_rows, counts.slice_s = 0, None
 
     def slice_done(self, name: str, report: BatchReport, opened: OpenTable | None) -> None:
-        """Work beside the stream has brought a slice into a table; without ``opened``, into another one for its
-        sake."""
+        """Count a slice alongside the stream in a table; without ``opened``, in another table for its sake."""
         rows = [table for table in report.tables if table.identifier == name]
         with self._lock:
             counts = self._tables.setdefault(name, TableCounts())
@@ -163,7 +162,7 @@ class PipelineState(BatchObserver):
             self.table_changed(name, opened)
 
     def table_changed(self, name: str, opened: OpenTable) -> None:
-        """The state in which work beside the stream has left a table; the stream sees it with its next batch."""
+        """Take the state of a table after work alongside the stream; the stream sees it with its next batch."""
         stream = self.open_table(name)
         with self._lock:
             counts = self._tables.setdefault(name, TableCounts())

@@ -106,7 +106,7 @@ class TableCounts:
         return schema_change(before, self.schema)
 
     def take_of_stream(self, opened: OpenTable) -> str | None:
-        """As ``take``, of the state of the stream; the same value was looked at before."""
+        """As ``take``, for the state of the stream; does nothing for a value that it has seen before."""
         state = opened.state
         if state is self.seen:
             return None
@@ -115,7 +115,7 @@ class TableCounts:
         return changed
 
     def view(self, name: str, places: Collection[PlaceLag]) -> TableView:
-        """What there is to see; ``places`` says where the topics end."""
+        """The view of the table; ``places`` has the ends of the topics."""
         snapshot, beside, out = self.snapshot, self.beside, self.out
         is_behind = self.standing is not Standing.RUNNING and out.behind_at is not None
         return TableView(
@@ -151,7 +151,7 @@ def missed_records(at: Mapping[Place, int], topics: Collection[str], places: Col
 
 
 def schema_change(before: TableSchema, after: TableSchema) -> str:
-    """``schema 3: + note STRING, qty INT -> BIGINT``: what differs, by names and types alone."""
+    """``schema 3: + note STRING, qty INT -> BIGINT``: the differences in names and types."""
     told = [words for _, words in column_differences(before, after)]
     more = [f"and {len(told) - COLUMNS_TOLD:,} more"] if len(told) > COLUMNS_TOLD else []
     words = ", ".join([*told[:COLUMNS_TOLD], *more]) or "options or comments"

@@ -1,6 +1,6 @@
-"""The current shape of a table on storage: files and bytes per level, sorted runs, what waits to be compacted.
+"""The current shape of a table on storage: files and bytes per level, sorted runs, uncompacted data.
 
-A pure function of the state that a writer of the table holds in memory anyway.
+A pure function of the state that a writer of the table has in memory anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What there is to see of a running process at one moment, as plain values that metrics, `status` and the page show."""
+"""The visible state of a running process at one moment, as plain values for metrics, `status` and the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sources.wording import BadReason
 
 
 class Phase(StrEnum):
-    """Where a pipeline is between its start and its end."""
+    """The phases of a pipeline between its start and its end."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -30,16 +30,16 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Unfinished work that writes a table beside the stream of its pipeline."""
+    """Unfinished work that writes a table alongside the stream of its pipeline."""
 
     work: str
     """`catch-up`, `backfill`, `replay` or `rebuild`."""
     records: int
-    """Read so far; of a replay by earlier processes too."""
+    """Records read so far; for a replay, also those of earlier processes."""
     records_left: int | None
     """About how many records are left; None if unknown."""
     position: str
-    """Where the next records are read, in words."""
+    """The position of the next records, in words."""
     rows: int = 0
     """Rows written since the start; the rows of a rebuild are not in the table before its switch."""
     slice_s: float | None = None
@@ -82,7 +82,7 @@ class EventView:
     table: str
     """Empty where it is about the whole pipeline."""
     reason: str
-    """What else there is to say. May hold values of rows."""
+    """Further details. May contain values of rows."""
     public_reason: str = ""
     """The same for those who may not see rows."""
     count: int = 1
@@ -105,7 +105,7 @@ class BadGroup:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One table of a pipeline. Counts cover the stream and the work beside it since the start of the process."""
+    """One table of a pipeline. Counts cover the stream and the work alongside it since the start of the process."""
 
     name: str
     standing: Standing
@@ -203,7 +203,7 @@ class PipelineView:
     group_failures: int = 0
     """How often the offsets of the consumer group (``group_id``) could not be committed."""
     unread_bytes: int | None = None
-    """Of dump files, behind the batches that are done; None for other sources."""
+    """Of dump files, after the finished batches; None for other sources."""
     public_reason: str = WHERE_MORE
     """The reason for those who may not see rows."""
     bad_records: tuple[BadGroup, ...] = ()
@@ -220,13 +220,13 @@ class PipelineView:
 
     @property
     def lag_records(self) -> int | None:
-        """Over all partitions; None where none is known."""
+        """Over all partitions; None if none is known."""
         known = [place.records for place in self.places if place.records is not None]
         return sum(known) if known else None
 
     @property
     def lag_s(self) -> float | None:
-        """Of the partition that is farthest behind."""
+        """Of the partition with the longest lag."""
         return max((place.seconds for place in self.places if place.seconds is not None), default=None)
 
     def tables_that_are(self, standing: Standing) -> int:

@@ -195,7 +195,7 @@ def _tls(settings: RegistrySettings) -> ssl.SSLContext:
 
 
 def _body(answer: Any, deadline: float) -> str:
-    """The text of an answer, which may take its time but not longer than until the deadline."""
+    """The text of an answer, which must end before the deadline."""
     blocks: list[bytes] = []
     size = 0
     while block := answer.read1(_BLOCK_BYTES):
@@ -222,7 +222,7 @@ def _object(text: str) -> Mapping[str, Any]:
 
 
 def _told(body: str) -> str:
-    """The words of a registry about a refusal; it may have its reasons in the schema rather than in its name."""
+    """The registry's words about a refusal; they may be about the schema, not about its name."""
     try:
         message = _object(body).get("message")
     except _Failed:
@@ -231,7 +231,7 @@ def _told(body: str) -> str:
 
 
 def _is_unknown(body: str, is_native: bool) -> bool:
-    """Whether an answer 404 is about the name, rather than about the address: 404 alone is so in Apicurio's own API."""
+    """Whether a 404 is about the name, not the address: only Apicurio's own API sends a plain 404 for names."""
     try:
         answer = _object(body)
     except _Failed:

@@ -124,7 +124,7 @@ def masked_column(
 
 
 def mask_type(column: str, mask: str, t: DataType) -> DataType:
-    """The type of a masked column: text, or the column's own if it is fully redacted to NULL."""
+    """The type of a masked column: text; or with `redact` the column's own, if it is not text and becomes NULL."""
     return t if mask == "redact" and t.root not in CHARACTERS else string()
 
 

@@ -45,9 +45,7 @@ class KafkaAdmin(Protocol):
         ...
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """The compacted ones of these topics: Kafka removes a record once a later one of the same key has replaced
-        it.
-        """
+        """The compacted ones of these topics: Kafka removes a record once a later one of its key replaces it."""
         ...
 
     def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:

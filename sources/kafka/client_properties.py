@@ -34,9 +34,7 @@ sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.ret
 sasl.login.retry.backoff.ms session.timeout.ms socket.connection.setup.timeout.max.ms
 """
 _WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_WORDS.split())
-"""Properties of groups, which no reader here joins; of Java's metrics and login thread; and those that Tidemark
-handles.
-"""
+"""Properties of groups, which no reader joins; of Java's metrics and login thread; and of Tidemark itself."""
 
 _OF_STORES_WORDS = """
 sasl.jaas.config sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url ssl.keystore.certificate.chain

@@ -1,6 +1,4 @@
-"""Reading Kafka for one pipeline: checks before the query starts, the stream, a watch during it, and reasons for its
-end.
-"""
+"""Reading Kafka for one pipeline: checks before the query, the stream, a watch during it, and why it ends."""
 
 from __future__ import annotations
 
@@ -192,9 +190,7 @@ class KafkaReader:
         self.lag.read_to(offsets, newest_s)
 
     def _go_on(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> None:
-        """Raise the error that keeps the checkpoint from continuing; or make it possible to continue, if the policy
-        says so.
-        """
+        """Raise the error that keeps the checkpoint from continuing, unless the policy allows it to continue."""
         closed, planned = self._standing.closed(), self._standing.planned()
         check_selected(self._standing.checkpoint, self._settings, closed, planned)
         anew = self._standing.made_anew(ids)
@@ -324,9 +320,7 @@ class KafkaReader:
         return found
 
     def _cut_recorded(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> Recorded:
-        """The positions of the tables; if losses are allowed, positions beyond the end of a partition become its
-        end.
-        """
+        """The positions of the tables; if losses are allowed, none is beyond the end of its partition."""
         recorded = self._standing.recorded(ids)
         beyond = {place: at for place, at in recorded.highest.items() if place in bounds and at > bounds[place].end}
         if not beyond or self._standing.on_lost_checkpoint != "resume":

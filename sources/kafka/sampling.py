@@ -62,9 +62,7 @@ class KafkaSampler:
         return found
 
     def begins(self, facts: Mapping[str, TopicFacts]) -> Positions:
-        """The begin of a run with a new checkpoint, as the source says; other partitions begin at their first
-        record.
-        """
+        """The begin of a run with a new checkpoint; partitions without one begin at their first record."""
         held = {place: bounds for of_topic in facts.values() for place, bounds in of_topic.bounds.items()}
         match self._kafka.start:
             case "latest":

@@ -1,6 +1,4 @@
-"""Facts about certificates that librdkafka does not report: a missing or replaced file, and why a broker is not
-trusted.
-"""
+"""Facts about certificates that librdkafka does not report: missing or replaced files, and untrusted brokers."""
 
 from __future__ import annotations
 

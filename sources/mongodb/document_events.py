@@ -88,7 +88,7 @@ class DocumentEvents:
     # ------------------------------------------------------------ rows
 
     def _row(self, document: Mapping[str, Any]) -> Row:
-        """The columns of a document; those that it lacks are NULL."""
+        """The columns of a document; missing ones are NULL."""
         types = self.types
         row: Row = dict.fromkeys(types)
         for name, value in document.items():
@@ -142,7 +142,7 @@ class DocumentEvents:
     # ------------------------------------------------------------ _id
 
     def _id(self, value: Any) -> Any:
-        """The value of the column ``_id``. Raises MalformedRecord where two documents would be one row."""
+        """The value of the column ``_id``. Raises MalformedRecord if two documents would become one row."""
         if self.options.id_format == "extended":
             return text_of(relaxed(value))
         t = self.types.get(ID)
@@ -156,7 +156,7 @@ class DocumentEvents:
 
 
 def _check_kind(found: int | Decimal | str | None, t: DataType) -> None:
-    """Raise MalformedRecord for an ``_id`` that could be one row with another one in a column of this type."""
+    """Raise MalformedRecord for an ``_id`` that another one could equal in a column of this type."""
     is_number = isinstance(found, int | Decimal)
     if (is_number and t.root in CHARACTERS) or (isinstance(found, str) and t.root in _NUMBERS):
         kind = "a number" if is_number else "no number"
@@ -171,7 +171,7 @@ def _check_kind(found: int | Decimal | str | None, t: DataType) -> None:
 
 
 def _is_exact(number: int | Decimal) -> bool:
-    """Whether DOUBLE holds a number so that no other one has the same value."""
+    """Whether DOUBLE holds a number without a second number that has the same value."""
     if isinstance(number, int):
         return abs(number) <= _EXACT_IN_DOUBLE
     return Decimal(repr(float(number))) == number
@@ -195,7 +195,7 @@ def _plain_id(value: Any, t: DataType | None) -> int | Decimal | str | None:
 
 
 def _plain_number(number: Decimal) -> int | Decimal | str:
-    """An integer, a fraction, or the text of a number beyond those that columns can hold."""
+    """An integer, a fraction, or the text of a number outside the range of columns."""
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
         return str(number)
     return int(number) if number == number.to_integral_value() else number

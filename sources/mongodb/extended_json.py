@@ -49,7 +49,7 @@ class Scalar(NamedTuple):
 
 
 def scalar_of(value: Mapping[str, Any]) -> Scalar | None:
-    """The scalar that an object is; None for a document, and for forms without a plain value (regular expressions)."""
+    """The scalar of an object; None for a document, and for forms without a plain value (regular expressions)."""
     if not 1 <= len(value) <= 2:
         return None
     name = next(iter(value))
@@ -137,9 +137,9 @@ _ALONE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def plain(value: Any, t: DataType | None = None) -> Any:
-    """The JSON value that the other formats would have for a value; ``t`` is the type of its column, where known.
+    """The JSON value as the other formats would have it; ``t`` is the type of its column, if known.
 
-    Documents, and in a text column all values that are not text, are JSON text in the relaxed form.
+    Documents, and in a text column all values other than text, become JSON text in the relaxed form.
     """
     if isinstance(value, dict):
         scalar = scalar_of(value)
@@ -194,7 +194,7 @@ def _plain_scalar(scalar: Scalar, t: DataType | None) -> Any:
 
 
 def plain_double(number: float) -> float | str:
-    """A number, or the word that Debezium writes for one that JSON has not."""
+    """A number, or Debezium's word for one that JSON lacks."""
     if math.isfinite(number):
         return number
     return DoubleText("NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity")

@@ -9,7 +9,7 @@ from sources.format_options import option, option_of_form
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """The options of the format that are about events of MongoDB."""
+    """The options of the format for events of MongoDB."""
 
     document_column: str | None = option_of_form(
         "text", None, "For MongoDB: the name of a column that gets the whole document as Extended JSON text."

@@ -31,7 +31,7 @@ class AvroPlainOptions(PlainOptions):
 
 @dataclass(frozen=True, slots=True)
 class AvroSchemas:
-    """Where the schemas of values come from: a registry, by the names in the records, or one file."""
+    """The source of the values' schemas: a registry, by the names in the records, or one file."""
 
     registry: RegistrySettings | None = option_group(  # noqa: RUF009  a field, as that below
         RegistrySettings, "The registry with the schemas that records name.", settings_problem, is_needed=False

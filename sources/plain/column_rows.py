@@ -1,4 +1,4 @@
-"""Rows of binary formats: columns of those that were read at once, objects of those that were read one by one."""
+"""Rows of binary formats: columns of vectorised rows, objects of rows that were read one by one."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _miscounted(count: int, names: Sequence[str], is_empty: bool) -> str:
 
 @lru_cache(maxsize=64)
 def _field(delimiter: str, quote: str | None) -> re.Pattern[str]:
-    """One field at the begin of a text: quoted, or plain, and the delimiter behind it if another one follows."""
+    """One field at the beginning of a text: quoted or plain, with the delimiter if another field follows."""
     d, q = re.escape(delimiter), "" if quote is None else re.escape(quote)
     plain = rf"([^{d}\r\n]*)"
     inner = "((?!))" if quote is None else rf"{q}([^{q}]*(?:{q}{q}[^{q}]*)*){q}"

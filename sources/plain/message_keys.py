@@ -1,7 +1,6 @@
-"""Message keys of plain records as JSON objects, whatever serializer has written them.
+"""Message keys of plain records as JSON objects, whatever serializer wrote them.
 
-Only the keys of the records that need theirs are read: those that delete, and those whose row lacks a column of the
-primary key.
+Only necessary keys are read: those of deletes, and those of rows that lack a column of the primary key.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class FilledRows:
 
 
 def filled_rows(batch: pa.RecordBatch, paths: Mapping[str, Paths]) -> FilledRows:
-    """Fill the columns of the topics in ``paths``; values that are not JSON objects stay as they are."""
+    """Fill the columns of the topics in ``paths``; values that are not JSON objects stay unchanged."""
     topics = batch.column("topic").to_pylist()
     values: list[bytes | None] = batch.column("value").to_pylist()
     given: dict[tuple[str, int, int], bytes] = {}
@@ -175,7 +175,7 @@ def _with_columns(group: RowGroup, paths: Paths) -> RowGroup:
 
 
 def _filled_images(part: TableEvents, paths: Paths) -> TableEvents:
-    """Events with the columns; those that were read one by one have them already (``filling``)."""
+    """Events with the columns; those that were read one by one already have them (``filling``)."""
     if part.images is None:
         return part
     rows = part.images.after

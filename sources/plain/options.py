@@ -10,7 +10,7 @@ from sources.values.value_forms import ValueForms
 
 @dataclass(frozen=True, slots=True)
 class PlainOptions:
-    """The meaning of records besides their values."""
+    """The meaning of null values and message keys."""
 
     on_null: str = option(
         "delete",

@@ -11,7 +11,7 @@ from sources.plain.options import PlainOptions, plain_problem
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchemas:
-    """Where the message types of values come from: a registry, by the names in the records, or one file."""
+    """The source of the values' message types: a registry, by the names in the records, or one file."""
 
     registry: RegistrySettings | None = option_group(  # noqa: RUF009  a field, as those below
         RegistrySettings,

@@ -64,7 +64,7 @@ class ProtobufValues:
         return kind, kind.parsed(data[begin:] if begin else data)
 
     def _named_in_value(self, code: int, data: bytes, begin: int) -> tuple[MessageRows, int]:
-        """The type that a Ref or indexes behind an id name, and where the message begins."""
+        """The type that a Ref or indexes after an id name, and the begin of the message."""
         named = name_in_front(data, begin)
         if named is None:
             ref, end = indexes_in_front(data, begin)
@@ -168,7 +168,7 @@ class ProtobufRows:
         return rows.group(kind.schema, (positions, pa.concat_arrays([array for _, array in parts])))
 
     def _arrays(self, kind: MessageRows, found: Sequence[tuple[int, Any]]) -> list[tuple[list[int], pa.StructArray]]:
-        """Rows in order; a message that cannot be a row goes to quarantine."""
+        """Rows in order; a message that cannot become a row goes to quarantine."""
         try:
             return [([position for position, _ in found], kind.rows([message for _, message in found]))]
         except MalformedRecord as error:

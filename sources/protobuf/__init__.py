@@ -1,1 +1,1 @@
-"""Protocol Buffers values of records: their message, its columns, and the values of these."""
+"""Protocol Buffers values of records: their message type, its columns, and their values."""

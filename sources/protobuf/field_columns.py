@@ -76,9 +76,9 @@ def _field(field: FieldDescriptor, around: tuple[Descriptor, ...]) -> FieldColum
 
 
 def _closed_names(field: FieldDescriptor, value: ValueColumn, messages: Values) -> pa.Array:
-    """Values of an enum that takes known numbers alone; the library sets others aside, as fields that it does not know.
+    """Values of a closed enum; the library stores unknown numbers separately, as unknown fields.
 
-    ValueError where a message has both.
+    Raises ValueError if a message has both.
     """
     is_set = [m is not None and m.HasField(field.name) for m in messages]
     names = value.array([getattr(m, field.name) if has else None for m, has in zip(messages, is_set, strict=True)])
@@ -91,7 +91,7 @@ def _closed_names(field: FieldDescriptor, value: ValueColumn, messages: Values) 
 
 
 def _number_aside(message: Any, number: int) -> int | None:
-    """The last number of an enum's field that the library did not take."""
+    """The last number of an enum's field that the library did not accept."""
     found = [one.data for one in UnknownFieldSet(message) if one.field_number == number and one.wire_type == 0]
     if not found:
         return None
@@ -218,11 +218,11 @@ _WRAPPERS = frozenset(
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 _FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799
-"""Of the years 1 and 9999, which bound the moments of ``google.protobuf.Timestamp``."""
+"""The years 1 and 9999, which bound the moments of ``google.protobuf.Timestamp``."""
 
 
 def _moments(values: Values) -> pa.Array:
-    """ISO texts; a value that is not a moment gives a text that says so, which no type of times takes."""
+    """ISO texts; a value that is not a moment gives a text that says so, which no time type accepts."""
     seconds = [0 if v is None or not _is_moment(v) else v.seconds for v in values]
     nanos = pa.array([0 if v is None else v.nanos for v in values], pa.int64())
     days = pc.replace_substring(pa.array(seconds, pa.int64()).cast(pa.timestamp("s")).cast(pa.string()), " ", "T")

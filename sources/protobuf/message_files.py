@@ -53,9 +53,9 @@ class MessageFile:
         return cls(message.file.pool, message.file.name)
 
     def message_at(self, path: Sequence[int]) -> Descriptor:
-        """The message of a list of indexes: in the file, then each in the one before. Raises MalformedRecord.
+        """The message at a list of indexes: in the file, then each in the one before. Raises MalformedRecord.
 
-        Serializers count the messages that stand for entries of maps, or leave them out: no value is one of these.
+        Serializers may or may not count the messages for entries of maps: no value is one of these.
         """
         messages = [*self.pool.FindFileByName(self.name).message_types_by_name.values()]
         found: Descriptor | None = None
@@ -88,10 +88,7 @@ def _at(messages: Sequence[Descriptor], index: int) -> Descriptor | None:
 
 
 def read_serialized(text: str, references: Iterable[tuple[str, str]]) -> MessageFile:
-    """The file of a registry's answer; ``references`` are names and texts of those that it imports.
-
-    Raises MalformedRecord.
-    """
+    """The file of a registry's answer; ``references`` are names and texts of its imports. Raises MalformedRecord."""
     files = {name: _file_of_text(name, inner) for name, inner in references}
     files[_MAIN] = _file_of_text(_MAIN, text)
     return MessageFile(_pool(files), _MAIN)
@@ -136,7 +133,7 @@ def _pool(files: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> Descriptor
 
 @lru_cache(maxsize=64)
 def message_of_file(place: str, message: str) -> Descriptor:
-    """The message of a full name in a descriptor file; ConfigError where there is none."""
+    """The message of a full name in a descriptor file. Raises ConfigError if there is none."""
     try:
         data = Path(place.removeprefix("file://")).read_bytes()
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file

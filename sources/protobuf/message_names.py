@@ -20,14 +20,14 @@ _UNREADABLE = "the indexes of the message, after the id of its schema, cannot be
 
 @dataclass(frozen=True, slots=True)
 class MessageRef:
-    """Which message of its schema a value is: by its place or by its name, neither where only one can be meant."""
+    """Which message of its schema a value is: by index or by name; neither if there is only one candidate."""
 
     path: tuple[int, ...] | None = None
     name: str | None = None
 
 
 def indexes_in_front(data: bytes, begin: int) -> tuple[MessageRef, int]:
-    """The message that indexes name, and where it begins. Raises MalformedRecord."""
+    """The message at these indexes, and its begin. Raises MalformedRecord."""
     if data[begin : begin + 1] == b"\x00":
         return MessageRef((0,)), begin + 1
     count, begin = _zigzag(data, begin)
@@ -41,7 +41,7 @@ def indexes_in_front(data: bytes, begin: int) -> tuple[MessageRef, int]:
 
 
 def name_in_front(data: bytes, begin: int) -> tuple[MessageRef, int] | None:
-    """The message that a Ref names, and where it begins; None without a Ref."""
+    """The message that a Ref names, and its begin; None without a Ref."""
     try:
         size, at = _varint(data, begin)
         length, first = _varint(data, at + 1)

@@ -59,7 +59,7 @@ class MessageRows:
 
 @lru_cache(maxsize=1024)
 def message_rows(message: Descriptor) -> MessageRows:
-    """How the values of a message type become rows. Raises MalformedRecord where they cannot."""
+    """Turns the values of a message type into rows. Raises MalformedRecord if that is not possible."""
     columns = field_columns(message)
     takes_null = {field.name: field.has_presence for field in message.fields}
     struct = {"fields": [{**c.schema, "field": c.name, "optional": takes_null[c.name]} for c in columns]}

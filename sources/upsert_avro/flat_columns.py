@@ -50,7 +50,7 @@ class FlatColumns:
         return RowGroup(self.sorter.events, schema, self.shape)
 
     def _sort_one_by_one(self, positions: Positions) -> None:
-        """Rows that may be control records, or have no column: each must be looked at."""
+        """Rows that may be control records, or have no column: each must be checked."""
         values = [self.outcome.parsed("value", position) for position in positions.tolist()]
         kept = [index for index, value in enumerate(values) if not isinstance(value, MalformedRecord)]
         for index in sorted({*range(len(values))} - {*kept}):
@@ -67,7 +67,7 @@ class FlatColumns:
         return ParsedRecords(self.outcome, self.outcome.values_at(positions), positions, self.shape)
 
     def _sources(self, columns: Mapping[str, pa.Array], count: int) -> pa.StructArray:
-        """The fields of ``source`` that rows have as metadata; of several for one the first that is there counts."""
+        """The fields of ``source`` in the rows' metadata; of several for one, the first that is present counts."""
         found: dict[str, pa.Array] = {}
         for field, names in self.shape.source_names.items():
             parts = [columns[name] for name in names if name in columns and _is_word(columns[name].type)]

@@ -52,6 +52,6 @@ class JsonRows:
 
 
 def _opening(texts: pa.Array) -> bytes:
-    """How rows begin that have no schema around them for sure, as far as the first one shows."""
+    """The beginnings of rows that certainly have no schema around them, as far as the first row shows."""
     found = _OPENING.match(texts[0].as_py()) if len(texts) else None
     return NO_OPENING if found is None else found[0]

@@ -29,7 +29,7 @@ _SOURCE = (
 
 
 class Role(StrEnum):
-    """What Tidemark reads of metadata; the other fields are known by name only."""
+    """The metadata that Tidemark reads; other fields are known only by name."""
 
     OP = "op"
     DATABASE = "db"
@@ -97,7 +97,7 @@ class Metadata:
     prefix: str = "__"
     add_fields: str = "auto"
     is_of_connector: bool = True
-    """Whether a connector writes the rows. Where none does, every field is a column, and every object is a row."""
+    """Whether a connector writes the rows. If not, every field is a column, and every object is a row."""
     is_of_headers: bool = False
     """Headers hold no columns: without a prefix all known names are metadata there."""
 
@@ -119,7 +119,7 @@ class Metadata:
 
     @cached_property
     def source_names(self) -> Mapping[str, Sequence[str]]:
-        """Of each field of the envelope's ``source`` that positions are made of the fields that have it."""
+        """For each field of ``source`` that positions need, the fields of rows that have it."""
         found: dict[str, list[str]] = {}
         for reference in self._references:
             if reference.struct == "source" and reference.field in FIELDS:
@@ -128,9 +128,9 @@ class Metadata:
 
     @cached_property
     def place_names(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        """Of the structs ``source`` and ``transaction`` of the envelope the fields of rows, by what they are there.
+        """For each part of the envelope's ``source`` and ``transaction``, the fields of rows with it.
 
-        If a row has two fields for one, the field that names its struct counts.
+        If a row has two fields for one part, the field that names its struct counts.
         """
         found: dict[str, dict[str, list[str]]] = {"source": {}, "transaction": {}}
         for reference in self._references:
@@ -166,7 +166,7 @@ class FlatRows:
 
     metadata: Metadata
     is_kept: bool = False
-    """Metadata fields are columns too, all but the one that marks deleted rows."""
+    """Metadata fields are columns too, except the one that marks deleted rows."""
     has_old_rows: bool = False
 
     @property
@@ -200,7 +200,7 @@ class FlatRows:
 
 
 WHOLE_ROWS = FlatRows(NO_METADATA)
-"""Rows whose fields all count: plain rows, and message keys that stand for the rows they delete."""
+"""Rows in which all fields count: plain rows, and message keys in place of the rows that they delete."""
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:

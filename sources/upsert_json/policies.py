@@ -21,7 +21,7 @@ def _fields_problem(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class UpsertPolicies:
-    """The meaning of records besides their rows, by the settings of the transform ExtractNewRecordState."""
+    """The meaning of records without rows, by the settings of the transform ExtractNewRecordState."""
 
     on_tombstone: str = option(
         "delete",

@@ -62,7 +62,7 @@ class RowReading(Protocol):
 
 
 Deleting: TypeAlias = Callable[[str, Positions], Positions]
-"""Of a topic's records without a value, by position, those that delete the row of their key; counts the others."""
+"""The records without a value, by position, that delete the row of their key; counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RowDecoding:
     in_rows: Metadata = NO_METADATA
 
     def decode(self, reading: RowReading, deleting: Deleting) -> None:
-        """Decode all records: rows first, for these show which source tables there are."""
+        """Decode all records: rows first, because they show which source tables exist."""
         parts = []
         found: dict[SourceTable, None] = {}
         for topic, partition, positions in topic_partitions(self.batch):
@@ -128,9 +128,9 @@ class _Partition:
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
 
     def _orders_by_other_times(self, goal: Goal) -> bool:
-        """Whether rows may have the time in the source: the time of a record without a value is later.
+        """Whether rows may have the time in the source, which a record without a value lacks: its own time is later.
 
-        In a table that orders versions by time it would end one that the source made since.
+        In a table that orders versions by time, its delete would end a version that the source created since.
         """
         keeps_versions = isinstance(goal, DecodeTarget) and goal.versions is not None
         if not keeps_versions or not TIMES.keys().isdisjoint(self.of.in_rows.roles.values()):

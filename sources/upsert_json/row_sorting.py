@@ -82,7 +82,7 @@ class RowSorter:
         self._add(found, TableEvents(records, ops, images=images, times_ms=found.times_ms(), sources=sources))
 
     def sort_values(self, records: Records, values: Sequence[Any]) -> None:
-        """Sort parsed values, of which any may be no row."""
+        """Sort parsed values, some of which may not be rows."""
         rows = [index for index, value in enumerate(values) if self._is_row(value, int(records.positions[index]))]
         if rows:
             chosen = [values[index] for index in rows]
@@ -119,7 +119,7 @@ class RowSorter:
         return False
 
     def _names_table(self, position: int) -> bool:
-        """Whether headers say of a record what happened in which table: then it is a row, whatever its columns are."""
+        """Whether headers give operation and table of a record: then it is a row, whatever its columns are."""
         names = (*self._in_headers.named(Role.OP), *self._in_headers.named(Role.TABLE))
         told = (self._headers.texts(name) for name in names)
         return any(texts is not None and texts[position].is_valid for texts in told)
@@ -151,7 +151,7 @@ class _Found:
     positions: npt.NDArray[np.int64]
 
     def text(self, role: Role) -> pa.Array | None:
-        """The texts of a role, NULL where neither says it; None where none does."""
+        """The texts of a role, NULL if neither fields nor headers have it; None if no row has it."""
         named = (name for name, of in self.roles.items() if of is role and name in self.fields)
         parts = [as_text(self.fields[name]) for name in named]
         if role is not Role.DELETED:
@@ -179,7 +179,7 @@ class _Found:
         return ops
 
     def unknown_op(self, index: int) -> str:
-        """Why it is not known what happened to a row."""
+        """Why the operation of a row is unknown."""
         op, deleted = (None if texts is None else texts[index].as_py() for texts in map(self.text, _OF_FATE))
         if deleted is not None and deleted.lower() not in ("true", "false"):
             return f"{DELETED_FIELD} is {deleted!r}, and not true or false"
@@ -211,7 +211,7 @@ class _Found:
 
 
 def header_times_ms(in_headers: Metadata, headers: RecordHeaders, positions: npt.NDArray[np.int64]) -> pa.Array:
-    """When the source made the changes of records, as far as their headers have it."""
+    """The times of changes in the source, if the headers of records have them."""
     return _Found({}, {}, in_headers, headers, positions).times_ms()
 
 

@@ -69,7 +69,7 @@ def split_rows(texts: pa.Array, shape: FlatRows) -> SplitRows | None:
 
 
 def _mark(text: bytes, shape: FlatRows) -> bytes | None:
-    """How the metadata behind the row of a text begins."""
+    """The beginning of the metadata after the row of a text."""
     try:
         row = parse_json(text)
     except MalformedRecord:
@@ -128,7 +128,7 @@ class _Tails:
         return literals_with_digits(tail, texts) if all(isinstance(value, str) for _, value in texts) else None
 
     def _time_of(self, members: Mapping[str, Any], tail: bytes) -> tuple[int, bool] | None:
-        """Where the digits of the time in milliseconds are in a tail, if any; None if it is written otherwise."""
+        """The place of the digits of the time in milliseconds in a tail; None if it is written otherwise."""
         for name in self._metadata.named(Role.TIME_MS):
             if members.get(name) is None:
                 continue

@@ -27,11 +27,11 @@ class RowNames:
 
 
 def known_as(source: SourceTable, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> SourceTable:
-    """The source table that stands for this one, whose records name more or fewer of its parts.
+    """The representative of a source table whose records name more or fewer of its parts.
 
     Source tables of ``goals`` and ``found`` are the same if they differ only in names that one side lacks. A source
-    table with a table stands for the others, else a known one, else the one with the most names. If a source table
-    could be one of several, or rules lead to several tables, each stands for itself.
+    table with a table represents the others, or else a known one, or else the one with the most names. If a source
+    table could be one of several, or rules route to several tables, each represents itself.
     """
     others = [other for other in dict.fromkeys([*goals, *found]) if _is_alike(source, other)]
     same = [source, *(other for other in others if other != source and _may_be_same(source, other))]
@@ -60,11 +60,11 @@ def _names_told(source: SourceTable) -> tuple[int, str, str]:
 
 
 def tables_of_topic(topic: str, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> list[SourceTable]:
-    """The source tables that a record without a value may be of; one where all lead to the same table.
+    """The possible source tables of a record without a value; one if all lead to the same table.
 
-    Candidates are the known source tables, including skipped and rejected ones, and the source tables of other
-    records. If there are none, the topic itself names the source table. A source table without a row so far is a
-    candidate only if there is no other.
+    Candidates are the known source tables, including skipped and rejected ones, and the source tables of other records.
+    If there are none, the topic itself names the source table. A source table without a row so far is a candidate only
+    if there is no other.
     """
     found = [*found]
     known = [source for source in goals if source.topic == topic]
@@ -79,7 +79,7 @@ def _is_empty(goal: Goal) -> bool:
 
 
 def _lead_to_one_table(goals: Sequence[Goal]) -> bool:
-    """Whether a key stands for the same row, whichever of the source tables it is of."""
+    """Whether a key identifies the same row in each of the source tables."""
     targets = [goal for goal in goals if isinstance(goal, DecodeTarget) and goal.keys is not None]
     if len(targets) < len(goals) or not all({*goal.primary_key} <= {*dict(goal.columns)} for goal in targets):
         return False

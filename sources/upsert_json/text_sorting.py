@@ -1,4 +1,4 @@
-"""Sorting JSON texts of rows without envelope: Arrow parses their metadata fields alone, and skips the others."""
+"""Sorts JSON texts of rows without envelope: Arrow parses only their metadata fields."""
 
 from __future__ import annotations
 

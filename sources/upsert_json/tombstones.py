@@ -33,9 +33,9 @@ def deleting(
     skips: bool,
     problem: Callable[[int], str | None] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Of the records without a value, by position, those that delete the row of their key; the others are counted.
+    """The records without a value, by position, that delete the row of their key; counts the others.
 
-    ``keys`` are those of the batch, and ``problem`` says why one cannot be read: such records go to quarantine.
+    ``keys`` are those of the batch. ``problem`` says why a key cannot be read: such records go to quarantine.
     """
     found = nulls[:0] if skips else nulls[np.asarray(keys.take(pa.array(nulls)).is_valid())]
     outcome.count(tombstones=len(nulls) - len(found))
@@ -56,11 +56,10 @@ class DeletedRows:
 def deleted_rows(
     keys: pa.Array, positions: npt.NDArray[np.int64], times_ms: pa.Array, goal: Goal, cutter: SchemaCutter
 ) -> Iterator[DeletedRows]:
-    """What tombstones at ``positions`` delete, and at which times in the source, if these are known.
+    """The deletes of tombstones at ``positions``, and their times in the source, if known.
 
-    ``keys`` are the message keys of these positions, all in UTF-8.
-
-    A key that is not an object is the value of the primary key, if that is one column.
+    ``keys`` are the message keys at these positions, all in UTF-8. A key that is not an object is the value of the
+    primary key, if that is one column.
     """
     column = goal.primary_key[0] if isinstance(goal, DecodeTarget) and len(goal.primary_key) == 1 else None
     is_text = column is not None and isinstance(goal, DecodeTarget) and dict(goal.columns)[column].root in CHARACTERS

@@ -33,7 +33,7 @@ class UpsertRows:
         self._hidden = placeholder(policies.unavailable_value)
 
     def sorter(self, topic: str, headers: RecordHeaders, outcome: Outcome) -> RowSorter:
-        """What sorts the rows of one topic partition."""
+        """Creates the sorter for the rows of one topic partition."""
         return RowSorter(topic, self.shape, self._in_headers, headers, outcome)
 
     def decoded(

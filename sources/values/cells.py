@@ -69,7 +69,7 @@ def _plain(image: Mapping[str, Any], connector: Any, missing: str | None) -> dic
 
 
 def _value_field(cell: Mapping[str, Any], kinds: tuple[frozenset[str], ...]) -> Mapping[str, Any] | None:
-    """The field of a row that a field with cells stands for; None for another field."""
+    """The field of a row for a field with cells; None for another field."""
     parts = cell.get("fields")
     if cell.get("type") != "struct" or not isinstance(parts, list):
         return None

@@ -43,7 +43,7 @@ class ConnectColumn:
 
     @property
     def is_iso_time(self) -> bool:
-        """Whether the values are texts of timestamps, of which the schema does not say how fine they are."""
+        """Whether the values are texts of timestamps whose precision the schema does not state."""
         return self.type.root in TIMESTAMPS and pa.types.is_string(self.form)
 
 

@@ -47,7 +47,7 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Result of a vectorised rule: right except where ``doubt`` says so."""
+    """Result of a vectorised rule: right except where ``doubt`` is true."""
 
     values: pa.Array
     doubt: Mask | None = None
@@ -162,7 +162,7 @@ def _from_integers(array: pa.Array, encoding: Encoding, target: DataType, forms:
 
 
 def _from_unsigned(array: pa.Array, target: DataType, forms: ValueForms) -> _Plain | None:
-    """As signed numbers, except those with the first bit set, which are in doubt."""
+    """As signed numbers, except those with the first bit set, which are doubtful."""
     plain = _from_integers(array, AUTO, target, forms)
     if plain is None:
         return None
@@ -310,7 +310,10 @@ def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
 
 
 def _told_decimals(array: pa.Array, target: DataType, is_of_texts: bool) -> _Plain | None:
-    """What can only be text, and what can only be base64; the rest is in doubt, with base64 in a column of texts."""
+    """Decides the values that can only be text or only base64; the rest is doubtful.
+
+    In a column of texts base64 is doubtful too.
+    """
     kinds = decimal_kinds(array)
     if is_of_texts:
         kinds = replace(kinds, base64=np.zeros(len(array), np.bool_))
@@ -418,7 +421,7 @@ def _iso_timestamps(array: pa.Array, target: DataType) -> _Plain | None:
 
 
 def _from_binaries(array: pa.Array, encoding: Encoding, target: DataType) -> _Plain | None:
-    """Bytes of binary formats, which stand for themselves or for the unscaled value of a decimal."""
+    """Bytes of binary formats: the value itself, or the unscaled value of a decimal."""
     if target.root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES):
         lengths = np.asarray(pc.fill_null(pc.binary_length(array), 0))
         return _Plain(array, lengths > (target.length or 0))

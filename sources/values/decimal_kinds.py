@@ -25,7 +25,7 @@ from sources.values.json_values import NO_NUMBER
 Mask = npt.NDArray[np.bool_]
 
 MANY = 100
-"""How many values that agree decide about those that may be both."""
+"""The number of agreeing values that decides about ambiguous ones."""
 
 _OF_TEXT, _OF_EITHER, _SMALL_E, _SMALL, _OF_BASE64, _ODD = 1, 2, 4, 8, 16, 32
 _CLASSES = np.full(256, _ODD, np.uint8)
@@ -39,7 +39,7 @@ _WORDS = pa.array(sorted(word for word in NO_NUMBER if len(word) % 4 == 0))
 
 @dataclass(frozen=True, slots=True)
 class DecimalKinds:
-    """Which strings can only be text, and which only base64; the others, and NULL, are to be looked at one by one."""
+    """Marks strings that can only be text, and those that can only be base64; the others need an exact check."""
 
     text: Mask
     base64: Mask
@@ -66,9 +66,9 @@ def decimal_kinds(strings: pa.Array) -> DecimalKinds:
 
 
 def told_by_values(parts: Iterable[pa.Array | list[Any]], known: str | None) -> str | None:
-    """The form (``sources.column_forms``) that the values of a DECIMAL column show for those that may be both.
+    """The form (``sources.column_forms``) of ambiguous values in a DECIMAL column, as its other values show it.
 
-    ``known`` is what the table remembers: a single value that is surely of the other kind is enough to doubt that.
+    ``known`` is the stored form: a single value that certainly has the other form puts it in doubt.
     """
     texts, others, padded, unsure = 0, 0, 0, 0
     for strings in map(_strings, parts):

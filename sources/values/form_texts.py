@@ -45,7 +45,7 @@ def form_text(encoding: Encoding) -> str:
 
 
 def form_encoding(text: str) -> Encoding | None:
-    """The encoding that a text stands for; None for texts of other forms."""
+    """The encoding of a text; None for texts of other forms."""
     try:
         encoding, end = _parse(text, 0)
     except (ValueError, IndexError):
@@ -98,7 +98,7 @@ def _after(text: str, start: int, expected: str) -> int:
 
 
 def json_form(encoding: Encoding) -> pa.DataType:
-    """The Arrow type of the JSON of an encoding; ``pa.null()`` where none describes it for sure."""
+    """The Arrow type of the JSON of an encoding; ``pa.null()`` if none certainly describes it."""
     if encoding.kind is Kind.ARRAY:
         element = json_form(encoding.element or AUTO)
         return pa.null() if pa.types.is_null(element) else pa.list_(element)

@@ -1,6 +1,6 @@
-"""JSON values as parsed: describing them, and reading the bytes, decimals and texts that they stand for.
+"""JSON values as parsed: describing them, and reading their bytes, decimals and texts.
 
-Binary formats have bytes where JSON has base64 text: a value may be ``bytes``, and then stands for itself.
+Binary formats have bytes where JSON has base64 text: such a value is ``bytes``, and needs no decoding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST_SCALE = 20_000
 """Scales beyond it, in either direction, belong to no number of a database."""
 
 _MOST_DIGITS = 160_000
-"""What no number of a database exceeds: PostgreSQL's have up to 131072 digits before the point and 16383 behind."""
+"""The limits of numbers in databases: PostgreSQL's have up to 131072 digits before the point and 16383 after it."""
 _DIGITS = {Root.FLOAT: 39, Root.DOUBLE: 309, Root.TINYINT: 3, Root.SMALLINT: 5, Root.INT: 10, Root.BIGINT: 19}
 _BITS_PER_DIGIT = 3.33
 BASE64_TEXT = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
@@ -75,9 +75,9 @@ _HEX_MARK = "\\x"
 
 
 def read_bytes(value: Any, forms: ValueForms) -> bytes:
-    """The bytes that a string encodes in ``binary_format`` or in hexadecimal digits behind a mark.
+    """The bytes that a string encodes in ``binary_format``, or in hexadecimal digits after a mark.
 
-    Bytes from a binary format stay as they are.
+    Bytes from a binary format stay unchanged.
     """
     if isinstance(value, bytes):
         return value
@@ -96,7 +96,7 @@ def read_bytes(value: Any, forms: ValueForms) -> bytes:
 
 
 def read_characters(value: Any) -> bytes:
-    """The bytes that the characters of a string stand for, one each (ISO-8859-1)."""
+    """The bytes of a string with one character per byte (ISO-8859-1)."""
     if not isinstance(value, str):
         raise Unconvertible(f"{describe(value)} does not hold bytes")
     try:
@@ -149,7 +149,7 @@ def is_variable_decimal(value: Any) -> bool:
 
 
 def text_of_value(value: Any, target: DataType) -> str:
-    """Text of any JSON value: strings as they are, decimals of variable scale in plain notation, others as JSON."""
+    """Text of any JSON value: strings unchanged, decimals of variable scale in plain notation, others as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -173,10 +173,10 @@ def json_text(value: Any) -> str:
 
 
 def decimal_form(value: str) -> str:
-    """What the text of a decimal can only be: ``text``, ``base64``, or ``ambiguous``.
+    """The only possible form of a decimal's text: ``text``, ``base64``, or ``ambiguous``.
 
-    Ambiguous is a number that is base64 too, and so are small letters alone, which may be a word. A text that is
-    neither is a ``text``: no base64, whatever it means.
+    Ambiguous are numbers that are also base64, and lower-case letters, which may be a word. A text that is neither is
+    ``text``: it is not base64, whatever it means.
     """
     if not value or BASE64_TEXT.fullmatch(value) is None or value.lower() in NO_NUMBER:
         return "text"

@@ -20,7 +20,7 @@ _MOMENTS_MS = (7_305 * _DAY_MS, 43_829 * _DAY_MS)
 """Of the years 1990 to 2089."""
 _NAME_OF_DATE = re.compile(r"date|day|birth|dob|_on$|since|until|expir|valid", re.IGNORECASE)
 _DAYS_OF_NAME = (-36_525, 65_380)
-"""Of the years 1870 to 2148, where the name of the column speaks of dates."""
+"""The years 1870 to 2148, if the name of the column suggests dates."""
 
 
 _NAME_OF_TIME = re.compile(r"time|hour|clock|opens|closes|_at$|starts?|ends?$", re.IGNORECASE)
@@ -33,7 +33,7 @@ _FEWEST_DAYS = 366
 
 
 def looks_like(name: str, values: Iterable[Any]) -> str | None:
-    """What to report about a column: the encoding that its values seem to have, and the types that would read it."""
+    """The report about a column: the encoding that its values seem to have, and the types that would read it."""
     given = [value for value in values if value is not None]
     if not given or isinstance(given[0], TypedText):
         return None

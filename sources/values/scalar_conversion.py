@@ -1,7 +1,7 @@
-"""The exact rules by which one JSON value becomes a value of a Paimon type.
+"""The exact rules by which one JSON value becomes a value of a Paimon type: the meaning that docs/TYPES.md describes.
 
-This is the meaning that docs/TYPES.md describes. The vectorised conversions decide the plain cases alone and ask here
-whenever a value is in doubt, so both give the same answers.
+The vectorised conversions decide only the plain cases and use these rules for doubtful values, so both give the same
+results.
 """
 
 from __future__ import annotations

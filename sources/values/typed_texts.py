@@ -8,7 +8,7 @@ from paimon_table.types import MAX_LENGTH, DataType, Root
 
 
 class TypedText(str):
-    """A text that stands for a value of ``type``."""
+    """A text in place of a value of ``type``."""
 
     __slots__ = ()
     type: ClassVar[DataType]

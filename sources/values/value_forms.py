@@ -1,4 +1,4 @@
-"""How values look where the records carry no schema that says it, or look the same under every schema."""
+"""The forms of values that no schema in the records states, or that look the same under every schema."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ class ValueForms:
         return self if self.decimal_format == "text" else replace(self, decimal_format="text")
 
     def form_of_decimal(self, found: str) -> str:
-        """The meaning of a decimal whose text is ``found`` (``json_values.decimal_form``), under ``auto``.
+        """The form of a decimal whose text is ``found`` (``json_values.decimal_form``), under ``auto``.
 
-        Where many values of the column have shown that it is one of texts, a word that is base64 too is hardly a
-        number.
+        If many values of the column are texts, a word that is also base64 is hardly a number.
         """
         if found == "ambiguous":
             return AMBIGUOUS_DECIMALS.get(self.decimal_format, found)
@@ -52,4 +51,4 @@ class ValueForms:
 
 
 AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
-"""``decimal_format: auto`` for a column whose many values have decided about those that may be both."""
+"""``decimal_format: auto`` for a column in which many values have decided about ambiguous ones."""
