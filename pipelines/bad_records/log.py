@@ -1,13 +1,13 @@
-"""The log of facts about bad records: what the quarantine (a dead-letter queue) knows of each record, in order.
+"""The log of facts about bad records: the history of each record in the quarantine (a dead-letter queue).
 
     QUARANTINE/log/000000000017.json              one entry, written whole and never changed
-    QUARANTINE/OWNER/batch-000000000012/*.jsonl   the records that entries name, whole
+    QUARANTINE/OWNER/batch-000000000012/*.jsonl   the complete records that entries name
 
 The driver writes ``Sealed`` before the first commit of a step. It names the files of the step's bad records. It also
-has the places of records that were bad before and that the step brings into tables. ``Applied`` follows the commit and
-says which snapshot has them. ``Closed`` says that a user dropped records, or that a retry skipped them. ``Switched``
-ends a rebuild: what its steps have sealed counts from then on. ``Voided`` names entries that do not count any more,
-because their table was rolled back. ``facts`` computes the result.
+has the places of formerly bad records that the step applies to tables. ``Applied`` follows the commit and names the
+snapshot that has them. ``Closed`` says that a user dropped records, or that a retry skipped them. ``Switched`` ends a
+rebuild: records that its steps have sealed count from then on. ``Voided`` names entries that no longer count, because
+their table was rolled back. ``facts`` computes the result.
 """
 
 from __future__ import annotations

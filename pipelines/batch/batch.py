@@ -1,8 +1,8 @@
 """One micro-batch, from top to bottom: plan, decode, follow the schema, write, append; then compact.
 
 ``process_batch`` runs on the driver, under Spark inside ``foreachBatch``. Tasks decode the records into blobs, which an
-``Exchange`` brings together so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that
-the events show nothing new. If they do (a new table, a new column, a wider type), the run commits nothing. The tables
+``Exchange`` groups so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that the
+events need no schema change. If they do (a new table, a new column, a wider type), the run commits nothing. The tables
 follow the observations, and the batch runs again over the same offsets. It also runs again, with a single write task,
 when rows need values of rows in other buckets (a changed primary key with unavailable values).
 

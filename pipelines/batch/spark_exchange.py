@@ -1,12 +1,13 @@
-"""The exchanges of a Spark session: by way of its shuffle, or of files that decode and write tasks share.
+"""The exchanges of a Spark session: through its shuffle, or through files that decode and write tasks share.
 
-By way of its shuffle one job decodes and writes: for tasks on several machines. With files there are two jobs, and the
-driver gives the second one the names of the files. Spark plans a shuffle between two steps in Python again for every
-batch, which takes longer than a second job. Tasks that write announce what they have appended, then compact.
+Through the shuffle one job decodes and writes; this works for tasks on several machines. With files there are two
+jobs, and the driver passes the names of the files to the second one. For every batch, Spark plans a shuffle between
+two Python steps anew, which takes longer than a second job. Write tasks report the rows that they have appended, then
+compact.
 
-Where any task may write any row (``WriteTask.in_place``) nothing is exchanged: the job that decodes writes too.
+If any task may write any row (``WriteTask.in_place``), nothing is exchanged: the job that decodes writes too.
 
-Compactions as Spark jobs of their own: the tables with most to compact have a job each, the others share one.
+Compactions are separate Spark jobs: the tables with most to compact have a job each, the others share one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Reads records beside the stream of a pipeline, slice by slice: one loop for all purposes.
+"""Reads records alongside the stream of a pipeline, slice by slice: one loop for all purposes.
 
-A ``Reading`` brings the records between two positions of the source to its ``Destination``. That is a table that is
-behind, a table that reads a range again (``replay``), or a branch that replaces the content of a table. It ends where
-the last batch that Spark has closed ends, or at a named position. It never reads a batch that Spark may run again
-(docs/INVARIANTS.md, E7).
+A ``Reading`` moves the records between two positions of the source to its ``Destination``. That is a table that is
+behind, a table that rereads a range (``replay``), or a branch that replaces the content of a table. A reading ends at
+the end of the last batch that Spark has closed, or at a named position. It never reads a batch that Spark may run
+again (docs/INVARIANTS.md, E7).
 
-Exactly once, the argument: each snapshot carries the position of the reading that made it. A slice that is read again
-after a crash brings only rows behind that position (E3), on top of that position (E4). So the note of a reading's
-progress (``Reached``) follows its slice, and losing the note only costs time. Dump files give offsets in any order. A
-slice of dump files is planned, with its number, before it is read; the number shows whether the table has the slice.
+Why each record counts exactly once: each snapshot carries the position of the reading that created it. A slice that is
+read again after a crash adds only rows after that position (E3), on top of that position (E4). So the progress of a
+reading (``Reached``) is recorded after its slice, and losing that record only costs time. Dump files give offsets in
+any order. A slice of dump files is planned, with its number, before it is read; the number shows whether the table has
+the slice.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""How a table stands: in the stream, paused at some place, or without a rule. Decides; reads and writes nothing.
+"""The standing of a table: in the stream, paused at a position, or without a rule. A pure decision.
 
-``standing`` takes what the checkpoint notes about one table, what the table's snapshots say, which rules lead to it
-now, and the position of the stream. It gives the new note for the table, and the lines to log. Applied twice to the
-same facts it changes nothing the second time, so a start that is killed in between does no harm.
+``standing`` takes the book's entry of one table, the facts in the table's snapshots, the rules that route to it now,
+and the position of the stream. It returns the new entry, and the lines to log. Applied twice to the same facts it
+changes nothing the second time, so a kill between decision and write does no harm.
 
 ==============================================  ====================================================================
-The table                                       then
+The table                                       Then it
 ==============================================  ====================================================================
-cannot be read now                              stays as it was noted
-has no rule any more                            keeps the place where the stream passes it
-has a rule again                                is paused at that place, and caught up
-has a source that no rule leads to it           goes on with the others; the place of that source is kept
+cannot be read now                              keeps its entry
+has lost its rule                               keeps its position
+has a rule again                                is paused at that position, and caught up
+has a source without a rule                     continues with the others; the source keeps its position
 has such a source again                         is caught up in the topics of that source
 lacks commits (rolled back, restored)           is caught up from its own position
-was dropped while it was filled                 is filled again
-is new, with ``backfill``                       is filled from the first record
-has more commits than were noted                is noted with them
+was dropped during its backfill                 is backfilled again
+is new, with ``backfill``                       is backfilled from the earliest record
+has more commits than its entry                 gets an entry with them
 ==============================================  ====================================================================
 """
 

@@ -1,10 +1,10 @@
 """The conditions for rebuilding a table's content and switching to it: its rule, its topics, its rows.
 
-Rows are counted beside the stream if the count takes longer the larger the table is. In a turn in which the branch has
-all records that the stream has brought, the newest snapshots of table and branch are pinned. A tag pins the table's
+A count that takes longer for larger tables runs outside of turns. In a turn in which the branch has all records of the
+stream so far, Tidemark pins the newest snapshots of table and branch. A tag pins the table's
 snapshot. The branch's snapshot needs no tag: only slices change the branch, and no slice runs during the count. Both
-snapshots contain the same records, and table and branch get the same records afterwards. So the count shows what one of
-the two lacks, just as at the switch. A rollback of the table removes the tag and voids the count.
+snapshots contain the same records, and table and branch get the same records afterwards. So the count shows the rows that
+one of the two lacks, as it would at the switch. A rollback of the table removes the tag and voids the count.
 """
 
 from __future__ import annotations

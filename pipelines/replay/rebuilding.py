@@ -2,14 +2,14 @@
 
 The slices are the same as in any replay, but they are committed to the branch. The switch happens exactly once: it is
 one snapshot of the table, published by a commit user that publishes nothing else. It happens in a turn in which the
-branch holds all that the stream has brought and no batch is under way that could have brought more. The state notes the
-switch, with its user, before the attempt. After a crash, the next process first checks whether the table has the
-switch, and writes into the branch only if not. The snapshot of the switch records the position that the table had, so
-the pipeline continues as if nothing had happened. The branch is removed last: from the switch on, its files are the
+branch has all records of the stream so far and no batch runs that could add more. The state records the switch, with
+its user, before the attempt. After a crash, the next process first checks whether the table has the
+switch, and writes into the branch only if not. The snapshot of the switch records the table's position, so
+the pipeline continues as before. The branch is removed last: from the switch on, its files are the
 table's.
 
-The turn takes as long as reading the metadata of table and branch. Rows that only data files show are counted beside
-the stream (``rebuild_rules``), and the turn after the count switches.
+The turn takes as long as reading the metadata of table and branch. Rows that only data files show are counted outside
+of a turn (``rebuild_rules``), and the turn after the count switches.
 """
 
 from __future__ import annotations

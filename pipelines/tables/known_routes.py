@@ -1,4 +1,4 @@
-"""Which rules may still write an existing table, found by its name before any of its events is seen."""
+"""The rules that may still write an existing table, found by its name before any of its events arrive."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from sources.topics import any_matches
 def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
     """The rules that may write ``name``, in their order, with the defaults applied.
 
-    ``topics`` fed the table so far. A name of the source table that neither `into` nor the topics give may be any. A
-    rule is out when an earlier one takes its source tables for sure.
+    ``topics`` have fed the table so far. A name of the source table that neither `into` nor the topics determine may be
+    any name. A rule is excluded if an earlier one certainly takes its source tables.
     """
     found: list[TargetRule] = []
     for topic in topics:
@@ -39,14 +39,14 @@ def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) 
 
 
 def possible_rules(config: PipelineConfig, name: TableName) -> list[TargetRule]:
-    """The rules that may give the name, from whatever topic, with the defaults applied."""
+    """The rules whose `into` may give the name, for any topic, with the defaults applied."""
     created = config.created_rule()
     rules = [config.target_rule(rule) for rule in config.tables if _names_in(rule.into, name) is not None]
     return rules if created is None or _names_in(created.into, name) is None else [*rules, created]
 
 
 def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> set[str]:
-    """The ``topics`` whose records the rules may bring into ``name``."""
+    """The ``topics`` whose records the rules may route to ``name``."""
     created = config.created_rule()
     if created is not None and _names_in(created.into, name) is not None:
         return set(topics)
@@ -55,18 +55,18 @@ def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str])
 
 
 def may_write(config: PipelineConfig, name: TableName) -> bool:
-    """Whether any rule may give the name, from whatever topic."""
+    """Whether any rule may give the name, for any topic."""
     return bool(possible_rules(config, name))
 
 
 def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
-    """The rule of a table when all that may write it say the same; else only its events can show it."""
+    """The rule of a table if all rules that may write it are alike; otherwise only its events can decide."""
     first, *others = rules
     return first if all(replace(other, into=first.into) == first for other in others) else None
 
 
 def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy]) -> dict[SourceTable, TargetRule]:
-    """The source tables in ``fed`` that the rules still lead to ``name``, with their rules."""
+    """The source tables in ``fed`` that rules still route to ``name``, with their rules."""
     found: dict[SourceTable, TargetRule] = {}
     for source in fed:
         rule, target = _rule_of(config, source)
@@ -76,18 +76,18 @@ def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy])
 
 
 def led_to(config: PipelineConfig, source: FedBy) -> TableName | None:
-    """The table that a rule leads a source table to; None where none does, or only its events can show it."""
+    """The table to which a rule routes a source table; None if no rule does, or if only its events can decide."""
     return _rule_of(config, source)[1]
 
 
 def is_ruleless(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
-    """Whether no rule leads a source table to ``name``; False where only its events can show it."""
+    """Whether no rule routes a source table to ``name``; False if only its events can decide."""
     rule, target = _rule_of(config, source)
     return rule is None or target not in (None, name)
 
 
 def _rule_of(config: PipelineConfig, source: FedBy) -> tuple[TargetRule | None, TableName | None]:
-    """The rule of a source table, and the table that it leads it to; None where only its events can show it."""
+    """The rule of a source table, and its target; None if only its events can decide."""
     names = (source.database, source.schema, source.table, source.topic)
     rule = config.rule_for(*names)
     with suppress(ConfigError):
@@ -98,7 +98,7 @@ def _rule_of(config: PipelineConfig, source: FedBy) -> tuple[TargetRule | None, 
 def leading_rules(
     config: PipelineConfig, name: TableName, sources: Collection[FedBy], topics: Collection[str]
 ) -> Collection[TargetRule]:
-    """The rules that still lead the known source tables of ``name`` to it."""
+    """The rules that still route the known source tables of ``name`` to it."""
     if sources:
         others = {*topics} - {source.topic for source in sources}  # of which it may have no record yet
         return known_sources(config, name, sources).values() or rules_for(config, name, sorted(others))
@@ -119,9 +119,9 @@ def _names_in(into: str, name: TableName) -> dict[str, str] | None:
 
 @cache
 def _pattern_of(into: str) -> re.Pattern[str]:
-    """A pattern for the names of tables that ``into`` gives, with the names of the source as groups.
+    """A pattern for the table names that ``into`` gives, with the names of the source as groups.
 
-    Only behind the first dot, in the name of the table, may a name of the source have dots.
+    Only after the first dot, in the table's own name, may a name of the source contain dots.
     """
     pattern, seen, one_name = "", set[str](), "[^.]+"
     for i, part in enumerate(PLACEHOLDER.split(into)):

@@ -1,11 +1,11 @@
-"""Repeated reads: a pipeline brings records into a table that another pipeline has brought there before.
+"""Repeated reads: a pipeline reads records into a table for which another pipeline has already read them.
 
 This happens with a copy of a pipeline file under another name, with a renamed pipeline, and if a topic moves from one
 pipeline to another. Rows of a key end up equal; sums and tables without primary key would count every record twice.
-Source tables that share a topic are distinguished: each pipeline may bring its own source tables.
+Source tables that share a topic are distinguished: each pipeline may read its own source tables.
 
-Dump files can bring a record again too: Kafka gives each offset once, in order, but files may repeat or reorder them.
-A record in two files is applied twice, and a record behind later ones replaces their rows; the log warns of both.
+Dump files can repeat records too: Kafka gives each offset once, in order, but files may repeat or reorder them. A
+record in two files is applied twice, and a record after later ones replaces their rows; the log warns of both.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _BEHIND = (
     "{{offsets: {{{topic}: {{{places}}}}}}}`"
     " under source.kafka"
 )
-"""What helps where there is a `start`."""
+"""The remedy for a source with a `start`."""
 
 Offsets = Mapping[int, int]
 """The next offset by partition."""
 
 
 def check_repeated_reads(config: PipelineConfig, sink: TableSink, source: FedBy) -> None:
-    """Refuse a source table that another pipeline has brought into a table that counts; elsewhere a warning.
+    """Refuse a source table of another pipeline in a table that counts records; warn for other tables.
 
-    ConfigError says where the other one stands: `start` with offsets from there on reads each record once. The first
-    commit raises it too, where the other pipeline has begun since.
+    The ConfigError names the position of the other pipeline: with a `start` at these offsets each record is read once.
+    The first commit raises it too, if the other pipeline has begun since.
     """
     warned: set[str] = set()
     sink.check_first(lambda: _check(config, sink, source, warned))
@@ -50,7 +50,7 @@ def check_repeated_reads(config: PipelineConfig, sink: TableSink, source: FedBy)
 def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapping[str, str]) -> None:
     """Refuse, before anything is read, what ``check_repeated_reads`` would refuse under a new checkpoint.
 
-    ``topic_ids`` are the topics that will be read. Tables whose names come from events are looked at with these.
+    ``topic_ids`` are the topics to read. Tables whose names come from events are checked with their events.
     """
     for into in config.fixed_names:
         name = TableName.of(into)
@@ -69,7 +69,7 @@ def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapp
 
 
 def _found(catalog: Catalog, name: TableName) -> Table | None:
-    """The table if it is there; a problem with it is reported when its rows come."""
+    """The table if it exists; a problem with it is reported when its rows arrive."""
     try:
         return catalog.find(name)
     except TidemarkError:
@@ -94,7 +94,7 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
 
 
 def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, pipeline: str, offsets: Offsets) -> None:
-    """Raise ConfigError if records that ``pipeline`` has brought up to ``offsets`` would count again."""
+    """Raise ConfigError if records that ``pipeline`` has read up to ``offsets`` would count again."""
     counted = counted_again(table.schema, table.options)
     if counted is None or config.source.skips_records or _begins_behind(config, topic, offsets):
         return
@@ -111,13 +111,13 @@ def _places(offsets: Offsets) -> str:
 
 
 def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool:
-    """Whether the file says offsets at which the other pipeline has nothing yet."""
+    """Whether the file sets offsets that the other pipeline has not reached yet."""
     start = config.source.start_offsets
     return start is not None and _is_behind(start.get(topic, {}), offsets)
 
 
 def _is_behind(begins: Offsets, offsets: Offsets) -> bool:
-    """Whether a read from ``begins`` on meets no record before ``offsets``."""
+    """Whether a read from ``begins`` on includes no record before ``offsets``."""
     return all(begins.get(partition, 0) >= offset for partition, offset in offsets.items())
 
 
@@ -137,7 +137,7 @@ class RepeatedOffsets:
     def note(
         self, batch_id: int, started_ms: int | None, sink: TableSink, read: Mapping[TopicPartition, ReadOffsets]
     ) -> None:
-        """Before the rows of a batch are committed: warn of offsets that are in it twice, or in the table already."""
+        """Warn, before a commit, of offsets that a batch has twice, or that the table already has."""
         told = sink.table.schema, sink.table.options
         if places_deletes(*told) and counted_again(*told) is None:
             return

@@ -13,16 +13,16 @@ from pipelines.tables.rule_plan import RulePlan
 
 
 def check_rows(rule: TargetRule, schema: TableSchema) -> None:
-    """ConfigError for a rule whose rows the table cannot take."""
+    """Raise ConfigError for a rule whose rows the table cannot store."""
     for _, text in row_problems(rule, rule.row_key(schema.primary_keys), schema.options):
         raise ConfigError(f"rule into {rule.into}: {text}")
 
 
 def plan_computed(rule: TargetRule, plan: RulePlan) -> None:
-    """The columns that a rule computes from columns that are known.
+    """The computed columns whose inputs are known.
 
-    What needs columns that no record has shown is left to the events. ConfigError where expressions do not go with its
-    columns.
+    Expressions over columns that no record has shown are left to the events. Raises ConfigError if expressions do not
+    fit the table's columns.
     """
     schema = plan.table.schema
     check_rows(rule, schema)

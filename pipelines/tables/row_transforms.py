@@ -18,7 +18,7 @@ from sources.position_kinds import POSITION
 
 
 def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple[str, ...]) -> Transform:
-    """The transform of rows of a source table; ConfigError where rule and table do not go together.
+    """The transform of rows of a source table. Raises ConfigError if rule and table do not fit.
 
     ``passed`` are the columns that the decoder fills itself.
     """
@@ -72,11 +72,11 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
 
 
 def tells_events(rule: TargetRule, transform: Transform) -> bool:
-    """Whether the decoder must give operations and times."""
+    """Whether the decoder must provide operations and times."""
     keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED and not transform.sequence
     return keyed_filter or bool(transform.metadata & (OF_EVENTS.keys() - OF_PLACES.keys()))
 
 
 def tells_places(transform: Transform) -> bool:
-    """Whether it must give the places of changes in the log of their source."""
+    """Whether the decoder must provide the places of changes in the log of their source."""
     return bool(transform.metadata & OF_PLACES.keys())

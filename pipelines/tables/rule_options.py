@@ -44,14 +44,14 @@ OF_MERGING = (
     *(f"{engine}.ignore-delete" for engine in ("deduplicate", "first-row", "partial-update")),
     *(AGGREGATION_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_DELETE, PARTIAL_UPDATE_REMOVE_ON_GROUP),
 )
-"""Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
+"""Options that a table cannot change over its rows, and that a rebuild can apply to a table with a key."""
 
 
 def plan_options(rule: TargetRule, plan: RulePlan) -> None:
-    """The options of a rule.
+    """Add the options of a rule to the plan.
 
-    Options that name columns which the table does not have yet wait until the columns are added. Raises ConfigError for
-    options that may not change any more.
+    Options that name columns which the table lacks wait until the columns are added. Raises ConfigError for options
+    that can no longer change.
     """
     changes: list[SetOption] = []
     waiting: list[SetOption] = []
@@ -102,7 +102,7 @@ def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetO
 
 
 def _had_buckets(table: Table, wanted: str) -> bool:
-    """Whether an earlier version of a table that holds rows had this number of buckets."""
+    """Whether an earlier schema of a table with rows had this number of buckets."""
     if table.snapshots.latest_id() is None:
         return False
     earlier = (schema for id_, schema in table.context.schemas.items() if id_ < table.schema.id)
@@ -135,7 +135,7 @@ def _columns_of(change: SetOption, changes: Collection[SetOption]) -> set[str]:
 
 
 def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
-    """Whether the table would be the same with the option; a default that is said outright changes nothing."""
+    """Whether the option would change nothing in the table; an explicit default changes nothing."""
     present = schema.options.get(name)
     if present == value:
         return True
@@ -152,7 +152,7 @@ def _means_the_same(schema: TableSchema, name: str, value: str) -> bool:
 
 
 def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
-    """Rows written with another number of buckets would miss the older rows of their keys."""
+    """Refuse another number of buckets: rows written with it would not meet the older rows of their keys."""
     wanted = next((change.value for change in changes if change.name == BUCKET), None)
     if wanted is not None and table.snapshots.latest_id() is not None:
         raise ConfigError(
@@ -163,14 +163,14 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
 
 
 def _or_rescale(table: Table, wanted: str) -> str:
-    """Words for the command that gives the table another number of buckets, where it does."""
+    """The command that gives the table another number of buckets, in words, if there is one."""
     has_command = _is_rescaled(table.schema, f"{table.options.bucket}", wanted)
     command = f"tidemark table rescale {table.paths.root} --buckets {wanted}"
     return f", or give the table the new number first: {command}" if has_command else ""
 
 
 def _is_rescaled(schema: TableSchema, present: str, wanted: str) -> bool:
-    """Whether there is a command for it: keys that hold the partition columns, and not from -1 to -2 or back."""
+    """Whether there is such a command: the key has the partition columns, and it is not from -1 to -2 or back."""
     moves_rows = not set(schema.partition_keys) <= set(schema.primary_keys)
     return bool(schema.primary_keys) and not moves_rows and {present, wanted} != {"-1", "-2"}
 

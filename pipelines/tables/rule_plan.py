@@ -1,4 +1,4 @@
-"""What a rule changes of a table that is there: decided without writing, published as one schema version."""
+"""The changes of a rule to an existing table: decided without writing, published as one schema version."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RulePlan:
-    """How one table is to follow its rule; grows step by step."""
+    """How one table follows its rule; built step by step."""
 
     pipeline: str
     identifier: str
     time_ms: int
     there: Table
-    """The table as it is."""
+    """The table before the changes."""
     changes: list[SchemaChange] = field(default_factory=list)
     lines: list[tuple[int, str]] = field(default_factory=list)
-    """What to log about the changes, by level."""
+    """Log lines about the changes, by level."""
     table: Table = field(init=False)
     """The table with the changes so far."""
 
@@ -31,7 +31,7 @@ class RulePlan:
         self.table = self.there
 
     def add(self, changes: Sequence[SchemaChange], line: str | None = None) -> None:
-        """Add changes, and a line about them. Raises what ``Table.evolve`` would, and then adds nothing."""
+        """Add changes, and a line about them. Raises what ``Table.evolve`` would raise, and then adds nothing."""
         has_snapshots = self.table.snapshots.latest_id() is not None
         schema = apply_changes(self.table.schema, changes, self.time_ms, has_snapshots)
         validate_changed_table(schema, self.table.schema)
@@ -44,7 +44,7 @@ class RulePlan:
         self.lines.append((logging.WARNING, line))
 
     def published(self) -> Table:
-        """The table, once it has the changes."""
+        """The table after the changes."""
         table = self.there.evolve(self.changes, self.time_ms) if self.changes else self.there
         for level, line in self.lines:
             log.log(level, "%s", line)

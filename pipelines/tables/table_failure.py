@@ -19,7 +19,7 @@ from sinks.write.bucket_task import is_of_machine
 
 
 class TooManyBadRecords(TidemarkError):
-    """A table has more bad records than ``max_bad_records``; no row of the batch went into it.
+    """A table has more bad records than ``max_bad_records``; none of its rows in the batch were stored.
 
     ``table`` is its identifier; the table may not exist yet. Without an identifier, the records lead to no table.
     ``topics`` are the topics of the records.
@@ -49,7 +49,7 @@ class TableFailure(Exception):
 
 
 def may_succeed_later(error: Exception) -> bool:
-    """Whether a retry may succeed where a table has failed."""
+    """Whether a retry may succeed after a table has failed."""
     return isinstance(error, OSError) or (isinstance(error, TidemarkError) and error.action.may_pass)
 
 
@@ -62,12 +62,12 @@ def way_on(table: str, *, is_asked: bool = False) -> str:
 
 
 def is_of_table(error: BaseException) -> bool:
-    """Whether an operation on one table failed for reasons of the table's own.
+    """Whether an operation on one table failed for reasons of that table.
 
-    True for Tidemark's own errors and for errors of storage, with exceptions. An outage passes by itself and concerns
-    all tables. A rollback behind the pipeline's commits is found and repaired at the next start. Broken invariants of
-    the engine and missing resources of the machine do not belong to a table either. Any other class is a bug in
-    Tidemark: going on would hide it.
+    True for Tidemark's own errors and for errors of storage, with exceptions. An outage passes by itself and affects
+    all tables. A rollback of the pipeline's commits is found and repaired at the next start. Broken invariants of the
+    engine and missing resources of the machine are not specific to a table. Any other class is a bug in Tidemark:
+    continuing would hide it.
     """
     if isinstance(error, TidemarkError):
         return not isinstance(error, BrokenInvariant | LanesDoNotFit | LocalDiskFull | Outage | RolledBack)
@@ -76,7 +76,7 @@ def is_of_table(error: BaseException) -> bool:
 
 @contextmanager
 def blaming(identifier: str) -> Iterator[None]:
-    """What fails in this block for reasons of the table's own becomes a TableFailure."""
+    """Turn failures in this block that are specific to the table into a TableFailure."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Which table the records of each source table go into: one that is there, a new one, none, or one that waits."""
+"""The table for the records of each source table: an existing one, a new one, none, or one that waits."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _Opened: TypeAlias = tuple[TargetRule, TableSink]
 
 
 class TableRoutes:
-    """The routes of one pipeline from source tables to tables, and the tables that are open."""
+    """The routes of one pipeline from source tables to tables, and the open tables."""
 
     def __init__(self, scope: WritingScope, opening: Opening) -> None:
         self.sinks: dict[str, TableSink] = {}
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
-        """Source tables without a route, and why."""
+        """Source tables without a route, with the reason."""
         self.topics: set[str] = set()
         """Topics that feed a table."""
         self.keyed_topics: set[str] = set()
@@ -63,12 +63,12 @@ class TableRoutes:
         self._paused = scope.paused
         self._only = scope.only
         self._ahead: dict[str, Future[_Opened]] = {}
-        """Tables that are opened, and not yet led to, by identifier."""
+        """Open tables without a route so far, by identifier."""
 
     def open_ahead(self, found: Iterable[tuple[SourceTable, Seen]]) -> None:
-        """Open or make the tables of new source tables side by side, for ``route`` to take them in turn.
+        """Open or create the tables of new source tables in parallel, for ``route`` to use them in turn.
 
-        Only the first source table of each topic: its outcome says something about the others.
+        Only the first source table of each topic: its outcome affects the others.
         """
         works: dict[str, Callable[[], _Opened] | None] = {}
         topics: set[str] = set()
@@ -83,7 +83,7 @@ class TableRoutes:
         self._ahead = dict(zip(given, opened, strict=True))
 
     def _led(self, source: SourceTable) -> tuple[TableName, TargetRule] | None:
-        """The table that ``_open`` opens or makes for a source table, and its rule; None where it does neither."""
+        """The table that ``_open`` opens or creates for a source table, and its rule; None if it does neither."""
         names = (source.database, source.schema, source.table, source.topic)
         rule = self._config.rule_for(*names)
         try:
@@ -100,7 +100,7 @@ class TableRoutes:
         return None if rule.backfill and self._is_late(str(target), source.topic) else (target, rule)
 
     def route(self, source: SourceTable, seen: Seen) -> bool:
-        """Find the route of a source table, or why it has none; returns whether that is news."""
+        """Find the route of a source table, or why it has none; returns whether that is new."""
         before = self.rejections.pop(source, None)
         known_sinks = len(self.sinks)
         try:
@@ -171,7 +171,7 @@ class TableRoutes:
             self._lead(source, seen, target, rule)
 
     def _resume_for_other_sources(self, identifier: str, source: SourceTable) -> None:
-        """Let a table without a rule into the stream for records of sources that have not fed it."""
+        """Return a table without a rule to the stream, for records of sources that have not fed it."""
         assert self._paused is not None
         pause, name = self._paused.book.pauses[identifier], TableName.of(identifier)
         position = newest_position(self._own.catalog.files(name).snapshots, self._config.name)
@@ -187,7 +187,7 @@ class TableRoutes:
         )
 
     def _is_late(self, identifier: str, topic: str) -> bool:
-        """Whether a table is new to the pipeline, and the stream has passed records that may be its own."""
+        """Whether a table is new to the pipeline, and the stream has passed records that may belong to it."""
         if self._paused is None or identifier in self.sinks or self._paused.is_known(identifier):
             return False
         written = {str(name) for name in self._own.names()}
@@ -199,7 +199,7 @@ class TableRoutes:
         return is_new_source and self._paused is not None and self._paused.has_passed(source.topic)
 
     def _lead(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> None:
-        """Lead a source table to its table, which is opened or made."""
+        """Route a source table to its table, which is opened or created."""
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self.rules:
             first = self.rules.setdefault(identifier, rule)
@@ -237,7 +237,7 @@ class TableRoutes:
         self.rule_of[source] = rule
 
     def _open_with_looks(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> _Opened:
-        """``_open_or_create``, and the looks at the storage by which ``_lead`` then decides: the sink keeps them."""
+        """``_open_or_create``, with the storage requests on which ``_lead`` then decides: the sink caches them."""
         opened = self._open_or_create(source, seen, target, rule)
         if self._beside is None:
             opened[1].read_by_others(fed_by(source))
@@ -251,7 +251,7 @@ class TableRoutes:
         return rule.for_table(table.schema), self._opening.sink(str(target), table)
 
     def learn_key(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
-        """Take the first message key of a source table that had none before; returns whether that is news."""
+        """Record the first message key of a source table that had none before; returns whether that is new."""
         key = seen.key_columns or ()
         if (
             not key
@@ -264,7 +264,7 @@ class TableRoutes:
         return True
 
     def take_continued(self, identifier: str) -> None:
-        """Tell rules about columns that continue in others."""
+        """Tell rules which columns continue in others."""
         schema = self.sinks[identifier].table.schema
         self.rules[identifier] = self.rules[identifier].for_table(schema)
         for source, name in self.routes.items():
@@ -272,7 +272,7 @@ class TableRoutes:
                 self.rule_of[source] = self.rule_of[source].for_table(schema)
 
     def additions(self, source: SourceTable, seen: Seen) -> Seen:
-        """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
+        """Keep only columns that the table lacks; a type guessed without knowing the table does not count."""
         identifier = self.routes[source]
         if identifier is None:
             return Seen({}, None)
@@ -289,7 +289,7 @@ class TableRoutes:
         return topics
 
     def reopen(self, identifier: str) -> Table | None:
-        """A table that has caught up is part of the stream again, as it is now; None where it was never made."""
+        """Return a caught-up table to the stream, in its present state; None if it was never created."""
         table = self._own.catalog.find(TableName.of(identifier))
         if table is None:
             self.sinks.pop(identifier, None)
@@ -302,7 +302,7 @@ class TableRoutes:
         return table
 
     def stops_with(self, identifier: str) -> bool:
-        """Whether a failure of the table ends the pipeline; where its rule is not known, whether any says so."""
+        """Whether a failure of the table ends the pipeline; if its rule is unknown, whether any rule says so."""
         rule = self.rules.get(identifier)
         rules = possible_rules(self._config, TableName.of(identifier)) if rule is None else [rule]
         return "stop" in ({rule.on_table_failure for rule in rules} or {self._config.on_table_failure})

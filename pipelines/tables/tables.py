@@ -1,7 +1,7 @@
-"""Driver side: the target tables of one pipeline, and their changes by what events show.
+"""The target tables of one pipeline on the driver, and their changes from what events show.
 
-Observations come from decode tasks: a source table never seen, a new column, a wider type. Applying them creates tables
-and publishes schema versions; the batch is then decoded again under the new plan.
+Decode tasks report observations: an unknown source table, a new column, a wider type. Applying them creates tables and
+publishes schema versions; the batch is then decoded again under the new plan.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ class PipelineTables:
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
         self._met: dict[SourceTable, set[str]] = {}
-        """The source tables whose first records came in this process, with all their columns."""
+        """The source tables whose first records arrived in this process, with all their columns."""
         self.unsent_warnings = UnsentWarnings()
         self.late_row_notes = LateRowNotes()
         self.control_notes = ControlNotes()
         self.record_shares, self.topic_shares = RecordShares(), RecordShares()
-        """The shares of tables, and of topics that lead to no table."""
+        """The shares of bad records of tables, and of topics without a table."""
         self.unreadable: dict[str, str] = {}
-        """Topics that lead to no table and of which nearly all records are bad, and why."""
+        """Topics without a table of which nearly all records are bad, with the reason."""
         self.uncompacted: Mapping[str, Table] = {}
-        """Tables with rows that an earlier process has left uncompacted."""
+        """Tables with rows that an earlier process left uncompacted."""
         self.truncates = Truncates()
-        """The truncates of the batch under way."""
+        """The truncates of the running batch."""
         self._watermarks = Watermarks()
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
@@ -116,17 +116,17 @@ class PipelineTables:
 
     @property
     def routes(self) -> dict[SourceTable, str | None]:
-        """Into which table the records of each source table go; None: none."""
+        """The target of each source table's records; None: none."""
         return self._routing.routes
 
     @property
     def rejections(self) -> dict[SourceTable, Rejection]:
-        """Source tables without a route, and why."""
+        """Source tables without a route, with the reason."""
         return self._routing.rejections
 
     @property
     def met(self) -> dict[SourceTable, Collection[str] | None]:
-        """The known source tables with their columns; None where an earlier run has met their first records."""
+        """The known source tables with their columns; None if an earlier run saw their first records."""
         return {**dict.fromkeys(self.routes), **self._met}
 
     def topics_of(self, identifier: str) -> set[str]:
@@ -142,7 +142,7 @@ class PipelineTables:
         return self._routing.stops_with(identifier)
 
     def find_formats(self, looks: Iterable[TopicLook]) -> bool:
-        """Choose and keep the formats of topics by their looks; returns whether there were such topics.
+        """Choose and store the formats of topics by their looks; returns whether there were such topics.
 
         Raises ConfigError for a topic whose format is unclear.
         """
@@ -159,21 +159,19 @@ class PipelineTables:
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """The formats that were chosen for topics, where the file leaves that to their first records."""
+        """The chosen formats of topics, if the file leaves them to the first records."""
         return self._own.formats
 
     @property
     def earlier_formats(self) -> Mapping[str, str]:
-        """The formats that the tables remember, if the file leaves formats to the first records."""
+        """The formats that the tables store, if the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.traits.finds_formats else {}
 
     def apply(self, observations: Iterable[Observation], newest: Iterable[NewestRow] = ()) -> bool:
         """Follow the observations; returns whether anything changed, so that the batch must be decoded again.
 
-        ``newest`` are the newest rows of the same records.
-
-        Raises ConfigError if a rule is missing, TableFailure if no rule can make a table or if a change to a table
-        would lose values.
+        ``newest`` are the newest rows of the same records. Raises ConfigError if a rule is missing, TableFailure if no
+        rule can create a table or if a change to a table would lose values.
         """
         changed, found = False, merged(observations)
         hidden = defaultdict[SourceTable, set[str]](set)
@@ -225,14 +223,14 @@ class PipelineTables:
     def event_time_columns(self) -> Mapping[int, str]:
         """Per target, by its index, the column from which its snapshots get a watermark.
 
-        Readings beside the stream have none: their records are older than what the stream has shown.
+        Readings alongside the stream have none: their records are older than those of the stream.
         """
         marks = [rule.watermark if (rule := self._routing.rules.get(name)) is not None else None for name in self.sinks]
         found = {index: mark.column for index, mark in enumerate(marks) if mark is not None}
         return found if self._beside is None else {}
 
     def next_watermarks(self, newest_ms: Mapping[tuple[int, str, int], int]) -> dict[str, int]:
-        """The watermarks (ms) of tables behind a batch; ``newest_ms`` are its event times by target and partition."""
+        """The watermarks (ms) of tables after a batch; ``newest_ms`` are its event times by target and partition."""
         names = list(self.sinks)
         of_table: dict[str, dict[TopicPartition, int]] = {}
         for (index, topic, partition), newest in newest_ms.items():
@@ -248,9 +246,9 @@ class PipelineTables:
     def note_truncations(
         self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None
     ) -> bool:
-        """Cut tables off at the TRUNCATE events that they have not passed; returns whether that is news.
+        """Apply the TRUNCATE events that tables have not passed; returns whether there are new ones.
 
-        ``read`` are the partitions that the batch has records of. TableFailure for a table that cannot follow.
+        ``read`` are the partitions with records in the batch. Raises TableFailure for a table that cannot follow.
         """
         is_news = False
         for truncation in truncations:
@@ -277,12 +275,12 @@ class PipelineTables:
 
     @property
     def is_catch_up(self) -> bool:
-        """Whether a single table is brought up to the stream."""
+        """Whether these are the tables of a catch-up, of one table."""
         return self._only is not None
 
     @property
     def paused_topics(self) -> frozenset[str]:
-        """The topics that feed paused tables and, as far as is known, no other."""
+        """The topics that feed paused tables and, as far as known, no others."""
         if self._paused is None or not self._paused.tables:
             return frozenset()
         fed = {topic for pause in self._paused.pauses.values() for topic in pause.topics}
@@ -291,17 +289,17 @@ class PipelineTables:
 
     @property
     def reasons_paused(self) -> dict[str, str]:
-        """Why each paused table is paused."""
+        """The reason of each paused table."""
         return {} if self._paused is None else {name: m.reason for name, m in self._paused.pauses.items()}
 
     def is_paused(self, identifier: str | None) -> bool:
         return identifier is not None and identifier in self.paused
 
     def take_nulls(self, failure: TableFailure) -> bool:
-        """Let NOT NULL columns take NULL where rows without a value for them have failed, if the rule says so.
+        """Make NOT NULL columns nullable after rows without a value for them have failed, if the rule says so.
 
-        Returns whether that is so, and the batch must be planned again. Such rows are deletes with only their key, or
-        results of the rule for others.
+        Returns whether a column has changed, so that the batch must be planned again. Such rows are deletes with only
+        their key, or results of the rule for others.
         """
         error, rule = failure.error, self._routing.rules.get(failure.identifier)
         sink = self.sinks.get(failure.identifier)
@@ -315,10 +313,10 @@ class PipelineTables:
     def pause(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
         """Pause a table that has failed in ``batch_id``, or raise its error if the run must stop.
 
-        The pause is durable when this returns; ``is_appended`` says that the table has the rows of the batch. The run
-        stops if storage fails and no healthy table is left: the failure is not specific to one table. It stops if the
-        pipeline runs twice, because that concerns all tables. It also stops if the first batch of a checkpoint shows an
-        error in the file, because the user who started the run can fix it.
+        The pause is durable on return; ``is_appended``: the table has the rows of the batch. The run stops if storage
+        fails and no healthy table is left: then the failure is not specific to one table. It stops if the pipeline runs
+        twice, because that affects all tables. It also stops if the first batch of a checkpoint shows an error in the
+        file, because the user who started the run can fix it.
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.paused - {identifier}
@@ -341,10 +339,10 @@ class PipelineTables:
         )
 
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:
-        """Do what rules say of columns that the newest rows lack, and of comments that they bring.
+        """Apply the rules to columns that the newest rows lack, and to the comments of columns.
 
-        Returns whether the batch must be planned again. TableFailure for a table that this pauses. Rows that are read
-        again say nothing: they are older than the table.
+        Returns whether the batch must be planned again. Raises TableFailure for a table that pauses. Rereads do not
+        count: they are older than the table.
         """
         changed = False
         if self._beside is not None:
@@ -382,7 +380,7 @@ class PipelineTables:
         return ColumnSources() if sink is None else remembered(sink, source)
 
     def _without_lost(self, sink: TableSink, source: SourceTable, rule: TargetRule, lost: Sequence[str]) -> bool:
-        """Drop columns that the newest rows of all partitions lack, or remember that they are gone."""
+        """Drop columns that the newest rows of all partitions lack, or record that they are gone."""
         behind, is_news = self._vanished.behind_newest(source), False
         if rule.schema_changes.follows_renames:
             is_news = self._evolution.keep_gone(sink, source, lost, behind, now_ms())
@@ -399,7 +397,7 @@ class PipelineTables:
         return True
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
-        """Log columns that the newest rows of a batch lack, once the tables have all that its events show."""
+        """Log columns that the newest rows of a batch lack, after the tables have followed its events."""
         if self._beside is not None:
             return
         for source, absent in self._vanished.lacking(rows, self._remembered).items():
@@ -415,7 +413,7 @@ class PipelineTables:
         fed: Mapping[str, Collection[TopicPartition]],
         read: Iterable[Mapping[TopicPartition, ReadOffsets]],
     ) -> None:
-        """Warn of records that dump files bring again or late.
+        """Warn of records that dump files repeat or bring late.
 
         ``fed`` has the partitions that feed each table, ``read`` the offsets that each task has read.
         """
@@ -430,13 +428,13 @@ class PipelineTables:
                 self._repeated.note(batch_id, started_ms, self.sinks[identifier], of_table)
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
-        """Note durably which tables are about to be written, so that their loss is noticed."""
+        """Record durably which tables are about to be written, so that their loss is noticed."""
         self._own.will_commit(((name, self.sinks[name].table) for name in identifiers), self.topics_of)
 
     def fed_by_records(self, topic: str, source: SourceTable | None) -> set[str | None]:
-        """The tables that records of a source table are for, None for skipped ones; none where it is not known.
+        """The target tables of a source table's records; None for skipped ones, empty if unknown.
 
-        Records that name no source table are for all that their topic feeds.
+        Records that name no source table belong to all tables that their topic feeds.
         """
         if source is None:
             return {name for known, name in self.routes.items() if known.topic == topic}
@@ -444,12 +442,12 @@ class PipelineTables:
 
     @property
     def limits(self) -> Mapping[str, Budget | None]:
-        """How many bad records each table may have whose rule is known."""
+        """The limit of bad records for each table with a known rule."""
         return {name: rule.max_bad_records for name, rule in self._routing.rules.items()}
 
     @property
     def is_retry(self) -> bool:
-        """Whether records are read again whose bad ones are judged one by one."""
+        """Whether these are rereads, whose bad records are judged one by one."""
         return self._beside is not None
 
     def decode_targets(self) -> dict[SourceTable, Goal]:

@@ -1,4 +1,4 @@
-"""Which table a bad record is for, as far as an unreadable record shows it."""
+"""The table of a bad record, as far as an unreadable record shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 NO_TABLE = "no table"
-"""Word for records of which no rule makes a row."""
+"""The word for records for which no rule has a table."""
 
 
 SourceNames: TypeAlias = tuple[str | None, str | None, str]
@@ -22,16 +22,16 @@ SourceNames: TypeAlias = tuple[str | None, str | None, str]
 
 
 def source_names(topic: str, named: SourceNames | None) -> SourceNames:
-    """The names in a record, or else those in its topic."""
+    """The names in a record, or in its topic."""
     told = SourceTable.of_topic(topic)
     return named or (told.database, told.schema, told.table)
 
 
 class TargetNames:
-    """Tables by the names that records or their topics tell; the rules of the pipeline file count as they are now.
+    """Tables by the names in records or in their topics, under the present rules of the pipeline file.
 
-    Where the names of a topic fit no rule, the table counts that the topic has fed, if it is one. ``positions`` gives
-    how far each table that was written has come; it is called once, if at all.
+    If the names of a topic match no rule, the table that the topic has fed counts, if there is only one. ``positions``
+    gives the progress of each written table; it is called at most once.
     """
 
     def __init__(self, config: PipelineConfig, positions: Callable[[], Iterable[tuple[str, Position]]]) -> None:
@@ -41,7 +41,7 @@ class TargetNames:
         self._known: dict[tuple[str, SourceNames | None], str] = {}
 
     def of(self, line: BadLine) -> str:
-        """The table's identifier, or words for why there is none."""
+        """The table's identifier, or words for the reason why there is none."""
         return self.table(line.topic, line.source)
 
     def table(self, topic: str, source: SourceNames | None) -> str:

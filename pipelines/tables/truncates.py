@@ -1,7 +1,7 @@
-"""TRUNCATE events that tables follow, and the rows that these remove in the current batch.
+"""TRUNCATE events that tables follow, and the rows that they delete in the current batch.
 
-Exactly once: the rows before the event go in the commit that brings those behind it, under the position that is behind
-the event. So a batch that runs again, or records that are read again, find the event below the position.
+Exactly once: one commit deletes the rows before the event and adds those after it, under a position after the event. So
+a batch that runs again, or a reread, finds the event below the position.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from sources.changes import Truncation
 
 @dataclass(slots=True)
 class _Cut:
-    """The offset at which one table is cut off, and the deletes that empty it."""
+    """The offset of one table's TRUNCATE, and the deletes that empty it."""
 
     at: dict[TopicPartition, int] = field(default_factory=dict)
     """Records below these offsets come before the newest TRUNCATE."""
     made: tuple[Target, SnapshotIdentity, TableContext, Emptied] | None = None
-    """What empties the table at a snapshot and under a schema, on top of the target without it."""
+    """Empties the table at a snapshot and under a schema, in addition to the given target."""
 
     def discard(self) -> None:
-        """Delete the files of what will not be committed."""
+        """Delete the files of deletes that will not be committed."""
         if self.made is not None:
             target, _, _, whole = self.made
             self.made = None
@@ -50,7 +50,7 @@ class Truncates:
         return bool(self._cuts)
 
     def note(self, sink: TableSink, truncation: Truncation, partitions: Collection[int]) -> bool:
-        """Cut the table off at an event; returns whether that is news, so that the batch must be planned again.
+        """Apply an event to the table; returns whether it is new, so that the batch must be planned again.
 
         ``partitions`` are the known partitions of the topic. Raises TableFailure if the table cannot follow.
         """
@@ -78,12 +78,12 @@ class Truncates:
         return True
 
     def routed(self, identifier: str, routing: Routing) -> Routing:
-        """What decode tasks need to know: rows before the event are left out."""
+        """The offsets for decode tasks, which skip rows before the event."""
         cut = self._cuts.get(identifier)
         return routing if cut is None else replace(routing, cuts=dict(cut.at))
 
     def planned(self, sink: TableSink, target: Target, environment: WriterEnvironment) -> Target:
-        """The target as its writers find it behind the event: with the deletes of all rows, which are written now."""
+        """The target as its writers see it after the event: with the deletes of all rows, which are written now."""
         cut = self._cuts.get(sink.identifier)
         if cut is None or target.is_appended or target.is_paused or sink.has_passed(cut.at):
             return target
@@ -98,12 +98,12 @@ class Truncates:
         return replace(target, live=replace(target.live, files=files))
 
     def due(self, identifier: str) -> tuple[BucketId, ...]:
-        """The buckets to compact although no rows may arrive for them."""
+        """The buckets to compact although they may get no rows."""
         cut = self._cuts.get(identifier)
         return () if cut is None or cut.made is None else cut.made[3].due
 
     def writes(self, identifiers: Iterable[str]) -> list[WriteResult]:
-        """The deletes that empty tables, in the form of a task's result; from now on the caller owns the files.
+        """The deletes that empty tables, as the result of a task; the caller now owns the files.
 
         The outcome of their commit may be unknown, so they are not deleted here: `remove-orphans` finds leftovers.
         """
@@ -116,7 +116,7 @@ class Truncates:
         return found
 
     def end(self) -> None:
-        """The batch is over: forget everything, and delete unused files."""
+        """Forget the batch, and delete unused files."""
         for cut in self._cuts.values():
             cut.discard()
         self._cuts.clear()

@@ -1,6 +1,6 @@
-"""What a pipeline file names and the source does not have: rules without a source table, patterns without a column.
+"""Names in a pipeline file that the source does not have: rules without a source table, patterns without a column.
 
-Such a name is most often a slip, and it has no effect: a table is missing, or a column that was to stay out comes in.
+Such a name is usually a mistake without visible effect: a table is missing, or a column appears that was to be dropped.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SHOWN = 10
 def unmatched(
     config: PipelineConfig, sources: Mapping[SourceTable, Collection[str] | None], topics: Collection[str]
 ) -> Iterator[str]:
-    """A sentence for each name or pattern without effect; nothing where the source has shown nothing.
+    """A sentence for each name or pattern without effect; empty if the source has shown nothing.
 
-    ``sources`` are the known source tables with all their columns, None where these are not known. A topic of
-    ``topics`` without a known source table stands for one of its name: it may be empty, or have bad records alone.
+    ``sources`` are the known source tables with all their columns, None if these are unknown. A topic of ``topics``
+    without a known source table stands for one of its name: it may be empty, or have only bad records.
     """
     told = {source.topic for source in sources}
     known = {**dict.fromkeys(SourceTable.of_topic(topic) for topic in topics if topic not in told), **sources}
@@ -92,7 +92,7 @@ def _of_match(rule: TableRule, taken: Collection[SourceTable], known: Collection
 
 
 def _of_columns(rules: ColumnRules, columns: Collection[str], of: str) -> Iterator[str]:
-    """The columns of the source under their own names, and under those that they have in the table."""
+    """The columns of the source under their own names, and under their names in the table."""
     stored = {*columns, *rules.rename.values(), *rules.add, *rules.paths}
     keys: list[tuple[str, Iterable[str], Collection[str]]] = [
         ("rename", rules.rename, columns),
@@ -108,7 +108,7 @@ def _of_columns(rules: ColumnRules, columns: Collection[str], of: str) -> Iterat
 
 
 def _remedy(pattern: str, names: Collection[str]) -> str:
-    """What to do, with the name that a pattern may be a slip of, else with the names that there are."""
+    """The remedy: the nearest name, or the names that there are."""
     close = nearest(pattern.replace("\\", "").replace(".*", ""), names)
     hint = f"there are {', '.join(first_names(sorted(names), _SHOWN))}" if names else "there are none"
     return f"correct or remove it; {hint}" if close is None else f"correct or remove it; did you mean '{close}'?"

@@ -1,8 +1,8 @@
-"""Watermarks of snapshots: up to which event time the source of a table is complete, by a column with that time.
+"""Watermarks of snapshots: the event time up to which a table is complete, from a column with that time.
 
-Implements the snapshot field ``watermark`` as Flink's sink fills it. It is the least time over the partitions of the
-source: the newest event of each, less a delay. The engine keeps it from going back. Late rows are written as all
-others.
+Implements the snapshot field ``watermark`` as Flink's sink fills it. The watermark is the least time over the
+partitions of the source: the newest event of each, minus a delay. The engine never moves it back. Late rows are written
+like all others.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ EventTimes: TypeAlias = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How far a partition is."""
+    """The progress of a partition."""
 
     newest_ms: int
     """In event time."""
     at_ms: int
-    """When it last brought rows."""
+    """The time of its last rows."""
 
 
 def seen_with(seen: Mapping[TopicPartition, Seen], found: EventTimes, now_ms: int) -> dict[TopicPartition, Seen]:
-    """The times of the partitions once a batch has brought ``found``."""
+    """The times of the partitions after a batch with ``found``."""
     newer = {
         place: Seen(max(newest_ms, seen[place].newest_ms) if place in seen else newest_ms, now_ms)
         for place, newest_ms in found.items()
@@ -44,15 +44,15 @@ def seen_with(seen: Mapping[TopicPartition, Seen], found: EventTimes, now_ms: in
 
 
 def watermark_of(seen: Mapping[TopicPartition, Seen], rule: Watermark, now_ms: int) -> int | None:
-    """The watermark (ms); None where no partition has one."""
+    """The watermark (ms); None if no partition has one."""
     telling = [of.newest_ms for of in seen.values() if now_ms - of.at_ms <= rule.idle_ms]
     return min(telling) - rule.delay_ms if telling else None
 
 
 class Watermarks:
-    """The watermarks of a pipeline's tables, for as long as its process runs; belongs to the thread of the batches.
+    """The watermarks of a pipeline's tables during its process; belongs to the thread of the batches.
 
-    A new process knows a partition again with its first rows.
+    A new process knows a partition again after its first rows.
     """
 
     def __init__(self, now_ms: Callable[[], int] = now_ms) -> None:
@@ -60,7 +60,7 @@ class Watermarks:
         self._seen: dict[str, Mapping[TopicPartition, Seen]] = {}
 
     def next(self, identifier: str, rule: Watermark, found: EventTimes) -> int | None:
-        """The watermark of the table once it has the rows of a batch with the times ``found``."""
+        """The watermark of the table after a batch with the times ``found``."""
         moment = self._now_ms()
         self._seen[identifier] = seen_with(self._seen.get(identifier, {}), found, moment)
         return watermark_of(self._seen[identifier], rule, moment)

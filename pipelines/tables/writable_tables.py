@@ -1,4 +1,4 @@
-"""Whether a pipeline may write a table: one that exists, made by an earlier run or another engine, or a new one.
+"""Whether a pipeline may write a table: an existing one, of an earlier run or another engine, or a new one.
 
 The start checks rules against existing tables: users see a mismatch before the first record arrives.
 """
@@ -29,7 +29,7 @@ from sources.event_columns import EVENT_NAMES
 
 
 def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
-    """Refuse a table without the keys that the rule states, with other ones, or of the other mode."""
+    """Refuse a table whose keys, or mode, differ from the rule."""
     schema = table.schema
     _check_mode(table, identifier, rule)
     wanted = (rule.primary_key, rule.partition_by or None)
@@ -90,7 +90,7 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
 
 
 def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
-    """Refuse to make a table that could not be written."""
+    """Refuse to create a table that could not be written."""
     try:
         validate_new_table(schema)
     except ConfigError as error:
@@ -98,7 +98,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
 
 
 def check_writable(table: Table, identifier: str) -> None:
-    """Refuse a table of a kind that Tidemark cannot write; warn if others will fail with what it stores."""
+    """Refuse a table of a kind that Tidemark cannot write; warn if other engines will fail with its options."""
     try:
         validate_table(table.schema)
     except ConfigError as error:
@@ -115,9 +115,9 @@ def check_writable(table: Table, identifier: str) -> None:
 
 
 def rule_plan(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> RulePlan:
-    """What gives a table the columns, types and options that its rule says, without any record.
+    """Give a table the columns, types and options that its rule determines without any record.
 
-    ConfigError when the rule is about another table, or when it cannot be written as its rule says.
+    Raises ConfigError if the rule belongs to another table, or if the table cannot follow it.
     """
     rule = rule.for_table(table.schema)
     check_keys(table, identifier, rule)
@@ -135,7 +135,7 @@ def rule_plan(config: PipelineConfig, rule: TargetRule, table: Table, identifier
 
 
 def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> TargetRule | None:
-    """The rule of a table that the pipeline has written; None where only its events show which of several it is."""
+    """The rule of a table that the pipeline has written; None if only its events show which rule it is."""
     topics = {topic for topic, _ in found.position.offsets}
     rules = [rule.for_table(table.schema) for rule in rules_for(config, found.name, sorted(topics))]
     if not rules:
@@ -145,7 +145,7 @@ def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> 
 
 
 def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[str]) -> None:
-    """Check the tables that the pipeline has written but those that are ``paused``, which stop no start.
+    """Check the written tables of the pipeline, except ``paused`` ones, which stop no start.
 
     A table that cannot be read is left to the start, which continues without it.
     """
@@ -164,7 +164,7 @@ def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[
 def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
     """Check the tables that rules name without placeholders and that the pipeline has not written yet.
 
-    What cannot be read is left to the table's first record.
+    An unreadable table is left to its first record.
     """
     named = [rule for rule in config.tables if rule.names_one_table]
     written = {*own.names()} if named else set()

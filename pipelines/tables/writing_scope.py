@@ -1,4 +1,4 @@
-"""Who writes which tables of a pipeline, and for what: its stream, a table that catches up, a replay or a retry."""
+"""The writer of a pipeline's tables, and its purpose: the stream, a catch-up, a replay or a retry."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from sinks.commit.table_sink import TopicIds
 
 @dataclass(frozen=True, slots=True)
 class WritingScope:
-    """What opens and routes the tables of one writer, see ``PipelineTables``."""
+    """The settings for opening and routing the tables of one writer, see ``PipelineTables``."""
 
     config: PipelineConfig
     commit_user: str
     own: OwnTables
     beside: OwnReading | None = None
-    """None for the stream and for tables that catch up with it: their commits move its position.
+    """None for the stream and for catch-ups: their commits move its position.
 
-    Records of others stop nothing: where the stream would stop, or skip a record without a rule, they go to quarantine.
+    Bad records of other writers stop nothing: they go to quarantine even if the stream would stop, or skip a record
+    without a rule.
     """
     paused: PausedTables | None = None
-    """Keeps the tables that are paused; without it none can be, and each that fails ends the run."""
+    """Records the paused tables; without it no table can be paused, and each failure ends the run."""
     only: str | None = None
-    """All other tables are as if no rule led to them."""
+    """If set, all other tables count as tables without a rule."""
     topics_to_read: Collection[str] = ()
-    """The topics from which the ``only`` table is brought up."""
+    """The topics from which the ``only`` table is caught up."""
     topic_ids: TopicIds = dict
-    """Gives the ids of the topics that are read."""
+    """Returns the ids of the topics that are read."""
     first_own: int | None = None
     """The first batch that no earlier process can have begun."""
     book: Book | None = None
-    """Says how many commits of the pipeline the tables have."""
+    """Returns how many commits of the pipeline the tables have."""

@@ -1,4 +1,4 @@
-"""The tables that one pipeline has written, found without reading through the tables of others.
+"""The tables that one pipeline has written, found without reading all tables of others.
 
 A pipeline's own marks name its tables (``sinks.commit.pipeline_mark``): a start under a new checkpoint looks for one in
 each table of the warehouse.
@@ -17,7 +17,7 @@ from sinks.commit.pipeline_mark import marked_formats
 from sinks.commit.positions import Position, is_for, position_of
 
 _READERS = 16
-"""Tables that are looked at side by side: on object storage each one costs a few round trips."""
+"""The number of tables checked in parallel: on object storage each one costs a few round trips."""
 
 T = TypeVar("T")
 
@@ -29,11 +29,11 @@ class WrittenTable:
     name: TableName
     position: Position
     awaits_compaction: bool
-    """Whether rows of the pipeline, or of a command for it, came behind the newest compaction of the table."""
+    """Whether rows of the pipeline, or of a command for it, were committed after the table's newest compaction."""
 
 
 def search_tables(catalog: Catalog, pipeline: str) -> list[TableName]:
-    """All tables of the catalog that ``pipeline`` has written, under whatever checkpoint."""
+    """All tables of the catalog that ``pipeline`` has written, under any checkpoint."""
     return [name for name, formats in marks_of(catalog, pipeline, catalog.names()) if formats is not None]
 
 

@@ -40,8 +40,9 @@ class AvroSchema:
     named: Mapping[str, Any]
 
     def framed(self, value: Any, where: str) -> bytes:
-        """The bytes of a value after the id of its schema. Raises ConfigError for values that the schema does not
-        allow.
+        """The bytes of a value after the id of its schema.
+
+        Raises ConfigError for values that the schema does not allow.
         """
         out = io.BytesIO()
         try:
