@@ -44,7 +44,7 @@ class _Commands(GivenOnce):
         except typer.BadParameter as error:
             error.message = _plain_words(error.message)
             raise
-        except EOFError as error:  # Typer takes it for the end of what a user types, and says "Aborted!"
+        except EOFError as error:  # Typer takes it for the end of the user's input, and prints "Aborted!"
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 

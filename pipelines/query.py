@@ -366,7 +366,7 @@ class PipelineQuery:
 
     def _finish_interrupted(self, spark: SparkSession, query_id: str | None) -> None:
         """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
-        if query_id is None or self._checkpoint.is_new:  # nothing was written, and the record must not say that it was
+        if query_id is None or self._checkpoint.is_new:  # nothing was written, and the book must not say that it was
             return
         self.tables = tables = self._tables_of(query_id)
         unfinished = unfinished_batches(tables, self._checkpoint.closed_batch, self._checkpoint.planned_at_ms)

@@ -74,7 +74,7 @@ class Reloading:
         if asked and own is not None and asked != str(own):
             raise ConfigError(f"pipeline {name} was started from {own}, not from {asked}: change that file")
 
-        if request.id in self._taken:  # the query that the changed file began finds it again
+        if request.id in self._taken:  # the query that runs the changed file finds the request again
             return None
         self._taken.add(request.id)
         answer(Answer(State.WORKING, "the pipeline applies the file after the running batch"))

@@ -61,7 +61,7 @@ def option(default: str, description: str, *others: str, check: Check | None = N
 
 def time_zone_problem(text: str) -> str | None:
     """A check of options that take a time zone, an offset, or `unknown`."""
-    # Asked of the library that moves the times: it has a table of zones of its own.
+    # Checked with the library that converts the times, which has its own table of zones.
     import pyarrow as pa
     import pyarrow.compute as pc
 

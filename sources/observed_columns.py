@@ -46,7 +46,7 @@ def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     both = common_type(left.type, right.type)
     if left.votes is None and right.votes is None:
         if both is None and {left.type.root, right.type.root} == _NUMBERS and left.fits_double and right.fits_double:
-            both = DataType(Root.DOUBLE)  # as for values that are seen together
+            both = DataType(Root.DOUBLE)  # as for values in one batch
         return ObservedColumn(left.name, both or string())
     if both is not None:
         return ObservedColumn(left.name, both, sum(votes))

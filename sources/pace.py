@@ -52,7 +52,7 @@ class Pace:
         if self._target_s is None or records <= 0:
             return
         if records * 2 < self._records and seconds <= self._target_s:
-            return  # the end of what there is
+            return  # the end of the available input
         self._shown.append((records, seconds))
         usual = sorted(self._shown, key=lambda one: one[1] / one[0])
         usual = usual[: max(1, len(usual) - 1)]

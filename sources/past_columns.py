@@ -70,7 +70,7 @@ def _records_of(batch: pa.RecordBatch, topic: str, past: PastName) -> _Mask | No
         place = place_key(topic, partition)
         if place in past.ends:
             mask[mine] = offsets[mine] < past.ends[place]
-        elif past.until_ms is not None:  # behind a younger record of its partition none is older
+        elif past.until_ms is not None:  # after a younger record of its partition none is older
             mask[mine] = np.logical_and.accumulate(times[mine] <= past.until_ms)
     return mask
 

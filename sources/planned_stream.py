@@ -118,7 +118,7 @@ class _Stream:
         self._cadence = Cadence(interval_s)
         self._name = name
         self._number = next(self._numbers)
-        # Asked for again and again while Spark plans a batch.
+        # Spark asks for it repeatedly while it plans a batch.
         self._schema = self._sql.types.StructType.fromDDL(f"{SHARE} binary not null")
         self._rows_only = getattr(self._sql.connector.read, "Scan$ColumnarSupportMode").UNSUPPORTED
         self._capabilities = jvm.java.util.EnumSet.of(self._sql.connector.catalog.TableCapability.MICRO_BATCH_READ)
@@ -185,7 +185,7 @@ class _Stream:
         self._planner.stop()
 
     def equals(self, other: object) -> bool:
-        # py4j hands None for an object of this process; a plan has one such.
+        # py4j passes None for an object of this process; a plan has one.
         return other is None or other is self
 
     def hashCode(self) -> int:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 if not __package__:
-    # Started as a file: Python looks into its directory, and our packages lie one above.
+    # Started as a file: Python searches its directory, and Tidemark's packages are one above.
     root = str(Path(__file__).resolve().parent.parent)
     sys.path[:] = [*sys.path[1:], *([] if root in sys.path else [root])]
 

@@ -27,7 +27,7 @@ def set_others_aside() -> None:
     if given is not None:
         os.environ["PYTHONPATH"] = os.pathsep.join(_without_others(given.split(os.pathsep)))
     if _holds_other("."):
-        # Workers are started with -m, which would look into the working directory first.
+        # Spark starts workers with -m, which would search the working directory first.
         os.environ["PYTHONSAFEPATH"] = "1"
     check_own_packages()
 

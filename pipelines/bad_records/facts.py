@@ -291,7 +291,7 @@ class TableJudge:
         if earliest > evidence.snapshot_id:
             return True
         found = table.snapshots.find_unless_lost(evidence.snapshot_id)
-        if found is None:  # it has expired since
+        if found is None:  # it has expired in the meantime
             return (table.snapshots.earliest_id() or 0) > evidence.snapshot_id
         return found.time_ms == evidence.time_ms
 

@@ -248,7 +248,7 @@ class QuarantineLog:
         named = {name for entry in sealed for name in entry.bad}
         for name in self.io.list_names(f"{self.path}/{step}"):
             if name not in named:
-                # No entry names it, and its writer held the checkpoint, which we hold.
+                # No entry names it, and its writer held the checkpoint, which this process holds now.
                 self.io.delete(f"{self.path}/{step}/{name}")
 
     def _read(self, number: int) -> Entry | None:

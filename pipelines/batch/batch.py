@@ -172,7 +172,7 @@ def _append_planned(
         plan = plan or plan_batch(tables, batch, settings)
         clock.lap("plan")
         if tables.paused != paused:
-            return None  # compactions of the batch before have failed since the decode step was planned
+            return None  # compactions of the previous batch have failed since the decode step was planned
         if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
             return None  # another writer has changed a schema or the owners of keys since then
         if plan.decode.floors != decode.floors:

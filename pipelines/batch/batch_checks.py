@@ -67,13 +67,13 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             if identifier is not None and tables.config.source.kafka is not None:
                 remedy = rebuild_remedy(refusal, identifier, tables.topics_of(identifier))
             error = SchemaChangeRefused(f"{place}: {refusal.reason}{remedy}")
-            # The reason of a truncate holds no values.
+            # The reason of a truncate has no values.
             is_truncate = refusal.rebuilt_from is not None
             error.without_values(f"{place}: {refusal.reason if is_truncate else error.public_text}")
             raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined
         if bad is not None and (settings.quarantine is None or not settings.quarantine.takes_bad):
-            # If a line of a dump is not a record, the reason has its place in the file; it has none in a topic.
+            # If a line of a dump is not a record, the reason has its place in the file.
             has_place = bad.partition >= 0
             place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
             told = f"{place}: {bad.reason}" if has_place else bad.reason

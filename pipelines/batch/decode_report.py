@@ -104,7 +104,7 @@ def note_gaps(batch: pa.RecordBatch, report: DecodeReport) -> None:
 
 def note_read(batch: pa.RecordBatch, report: DecodeReport) -> None:
     columns = {name: batch.column(name) for name in ("topic", "partition", "offset")}
-    # As numbers: Kafka takes times that Python has no date for.
+    # As numbers: Kafka accepts times that Python's dates do not cover.
     columns["time_us"] = batch.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     places = pa.table(columns).group_by(["topic", "partition"], use_threads=False)
     for row in places.aggregate(

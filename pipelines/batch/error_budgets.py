@@ -177,7 +177,7 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
         told.append(f"{counted(share.bad - sum(count for _, count in kinds), 'record')} for other reasons")
     place = "" if records.first is None else "topic {} partition {} offset {}".format(*records.first)
     reasons = f"{'; '.join(told)}; the first is at {place} and is {records.look}"
-    if name.startswith(MALFORMED_PREFIX):  # no connector has written these lines
+    if name.startswith(MALFORMED_PREFIX):  # no connector wrote these lines
         begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
         text = (
             f"{name.removeprefix(MALFORMED_PREFIX)}: nearly no line is a record: {newest.bad:,} of the newest "

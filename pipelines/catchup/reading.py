@@ -262,7 +262,7 @@ class Reading:
             report = self._work.run(BatchRun(reached.number, reached.at_ms), tables, piece, self.to.topics)
         except TableFailure as failure:
             raise failure.error from failure
-        self._tables = tables  # after a failure all is looked at again
+        self._tables = tables  # after a failure everything is checked again
         self.record_count += report.record_count
         faults.reached("slice-done", reached.number)
         self.to.note(reached.done(piece.end, self._work.now_ms()), report)
@@ -351,7 +351,7 @@ class InStream:
         return self._stream.is_settled
 
     def finish(self) -> Step:
-        self._rejoin(self._identifier)  # what fails there leaves the table paused
+        self._rejoin(self._identifier)  # a failure there leaves the table paused
         faults.reached("before-joining", 0)
         self._paused.resume(self._identifier)
         faults.reached("after-joining", 0)

@@ -136,7 +136,7 @@ class SideWork:
             try:
                 with self._guarded():
                     has_worked = self.round()
-            except Exception:  # it is kept, and ends the pipeline
+            except Exception:  # the failure is stored, and ends the pipeline
                 self._has_failed = True
                 return
             if not has_worked:

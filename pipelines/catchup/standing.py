@@ -285,7 +285,7 @@ def _place_of_all(
             if place in before and place in stands:
                 stands[place] = min(before[place], stands[place])
             else:
-                stands.pop(place, None)  # it came later: from its first record
+                stands.pop(place, None)  # it was added later: from its first record
     return source.position_at_offsets({**stands, **position.among(stream.topic_ids).offsets})
 
 
@@ -315,7 +315,7 @@ def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Rulele
     """A source without a rule of a table that has records of the partitions ``known`` alone: others start over."""
     offsets = None if one.begin is None else source.offsets(one.begin)
     if offsets is None:
-        return one  # of files nothing is known by partition
+        return one  # files have no positions by partition
     kept = {place: at for place, at in offsets.items() if place[0] != one.source.topic or place in known}
     return replace(one, begin=source.position_at_offsets(kept))
 

@@ -81,7 +81,7 @@ class TableStandings:
         for name, table in self._tables(self.paused.book, self._passed()):
             try:
                 entry = standing(table, stream, self.slices).entry
-            except ConfigError:  # which the start reports, and ends with
+            except ConfigError:  # the start reports the error, and ends
                 entry = table.entry if table.entry.pause is not None else paused_anew(table, stream)
             if entry.pause is not None:
                 yield name, entry
@@ -121,7 +121,7 @@ class TableStandings:
             and self.checkpoint.planned_batch is not None
             and self.own.names()
         ):
-            begin = self.checkpoint.offset_before(0)  # where the tables stand that an earlier checkpoint has filled
+            begin = self.checkpoint.offset_before(0)  # the positions of tables from an earlier checkpoint
             return () if begin is None else self.slices.topics(begin)
         return ()
 

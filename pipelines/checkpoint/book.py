@@ -261,7 +261,7 @@ class Book:
         self.has_file = found is not None
         """Whether the checkpoint has the document."""
         found = found or Contents(checkpoint.pipeline)
-        if not found.written and checkpoint.is_new:  # a note from before the first planned batch says nothing
+        if not found.written and checkpoint.is_new:  # an entry from before the first planned batch does not count
             found = replace(found, topics={}, cuts={}, tables={}, formats={})
         self._contents = found
 

@@ -64,7 +64,7 @@ def assumed_type(column: str, options: Mapping[str, str]) -> DataType:
     function = options.get(field_option(column, AGGREGATE_FUNCTION), options.get(DEFAULT_AGGREGATE_FUNCTION, ""))
     if not function:
         return string()
-    from paimon_table.merge.aggregate.registry import function_class  # Arrow comes with the functions
+    from paimon_table.merge.aggregate.registry import function_class  # the functions load Arrow
 
     return function_class(function).sample_type(readable_settings(column, options))
 

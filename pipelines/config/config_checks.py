@@ -175,7 +175,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
                 continue
             mine, its = config.target_rule(rule), config.target_rule(earlier)
             if mine.without_keys or its.without_keys:
-                continue  # their records tell
+                continue  # only their records show it
             if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (

@@ -56,7 +56,7 @@ def bucket_words(rule: TargetRule) -> str:
 def _words(rule: TargetRule) -> str:
     bucket = int(rule.options[BUCKET])
     keyed = rule.on_change is None
-    # The columns of a message key are known when the first record comes.
+    # The columns of a message key are known only after the first record.
     keys = rule.primary_key or (rule.partition_by or ("key",) if keyed else ())
     mode = mode_of(bucket, keys, rule.partition_by)
     if mode is BucketMode.HASH_FIXED:

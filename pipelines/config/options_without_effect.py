@@ -137,7 +137,7 @@ def _of_column(name: str, effective: Mapping[str, str]) -> Iterator[tuple[str, s
     if engine not in declared.needs.values:
         yield from _without_needed(name, declared.needs, effective)
         return
-    # Arrow comes with the functions: for tables that have some.
+    # The functions load Arrow: only import them for tables that have some.
     from paimon_table.merge.aggregate.registry import FUNCTION_NAMES, functions_with
     from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 

@@ -50,7 +50,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             if topic is None:
                 continue
             if any(c.source.start_offsets is not None for c in (config, other)):
-                continue  # the position of the other one, where this one continues, is known when both run
+                continue  # the other one's position, at which this one continues, is known only when both run
             # Loads Arrow, which few files need.
             from pipelines.config.repeated_records import as_known, counted_again, replaces_newer
 

@@ -204,7 +204,7 @@ class Requests:
                 int(document["left_at_ms"]),
                 str(document["left_by"]),
             )
-        except FileNotFoundError:  # withdrawn since
+        except FileNotFoundError:  # withdrawn in the meantime
             return None
         except (PermissionError, IsADirectoryError) as error:
             self._warn_of_denied(self._path(request_id), error)

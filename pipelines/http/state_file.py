@@ -91,7 +91,7 @@ def _keep(files: dict[str, Path], view: Callable[[], RunView], ended: threading.
         began_s = time.thread_time()
         try:
             _write(files, view())
-        except Exception as error:  # whatever keeps a run from being looked at must not keep it from running
+        except Exception as error:  # a failure to write the state must not end the run
             if not is_told:
                 log.warning("the state for `tidemark status` cannot be written: %s", error)
             is_told = True

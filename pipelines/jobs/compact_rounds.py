@@ -117,7 +117,7 @@ class Rounds:
             is_changed = True
         self._tidied_ms[name] = now_ms
         if table.options.write_only:
-            # Its pipeline leaves the work after a commit to the job that compacts it.
+            # Its pipeline leaves the work after a commit to the compaction job.
             checks = self._checks.setdefault(name, PartitionChecks())
             is_due = checks.is_due(table, now_ms)
             self._tell_tidied(name, tidy(table, self.surroundings, self.job, checks_partitions=is_due))

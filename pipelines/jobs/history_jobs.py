@@ -148,7 +148,7 @@ def rollback(
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
     if not dry_run:
-        finish_interrupted(ctx)  # what it takes cannot be rolled back to
+        finish_interrupted(ctx)  # a removed snapshot cannot be a target
     if tag is not None:
         plan = plan_rollback_to_tag(ctx, tag)
     else:
@@ -254,7 +254,7 @@ def create_tag(
         list(table.snapshots.between(chosen, chosen))
         say(f"would tag snapshot {chosen} as {name}")
         return
-    finish_interrupted(table.context)  # else the end of a removal could take the new tag for one of this name
+    finish_interrupted(table.context)  # otherwise an unfinished removal could delete the new tag of the same name
     tag_snapshot(tags, name, table.paths.snapshot_file(chosen), now=datetime.now, retained_ms=lives_ms)
     say(f"tagged snapshot {chosen} as {name}")
 

@@ -173,7 +173,7 @@ def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
     try:
         return sealed is not None and any(judge.committed(sealed, table) is not None for table in sealed.good)
     except (SinkUnavailable, OSError):
-        return True  # who cannot look does not give the slice up
+        return True  # without access, nothing is given up
 
 
 Apply = Callable[[Slice], Applied]

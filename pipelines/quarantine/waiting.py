@@ -130,7 +130,7 @@ def _reading_again(config: PipelineConfig, own: OwnTables, checkpoint: Checkpoin
     for name, entry in () if checkpoint.is_new else standings.paused_at_start():
         if entry.pause is not None and entry.pause.has_rule:
             yield _of(name, entry.pause.topics)
-        else:  # only what names the table is for it
+        else:  # only records that name the table belong to it
             yield ReadingAgain(name, frozenset())
     for state in Replays(checkpoint).all():
         if state.rebuild is not None:

@@ -1,10 +1,10 @@
 """The conditions for rebuilding a table's content and switching to it: its rule, its topics, its rows.
 
 A count that takes longer for larger tables runs outside of turns. In a turn in which the branch has all records of the
-stream so far, Tidemark pins the newest snapshots of table and branch. A tag pins the table's
-snapshot. The branch's snapshot needs no tag: only slices change the branch, and no slice runs during the count. Both
-snapshots contain the same records, and table and branch get the same records afterwards. So the count shows the rows that
-one of the two lacks, as it would at the switch. A rollback of the table removes the tag and voids the count.
+stream so far, Tidemark pins the newest snapshots of table and branch. A tag pins the table's snapshot. The branch's
+snapshot needs no tag: only slices change the branch, and no slice runs during the count. Both snapshots contain the
+same records, and table and branch get the same records afterwards. So the count shows the rows that one of the two
+lacks, as it would at the switch. A rollback of the table removes the tag and voids the count.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Tabl
     assert rebuild is not None and rebuild.counts is not None
     counts, tag = rebuild.counts, TagStore(table.io, table.paths).find(pin_of(state.id))
     if tag is None or tag.snapshot.id != counts.old_id:
-        return  # rolled back since: the next turn pins again
+        return  # rolled back in the meantime: the next turn pins again
     new = built.snapshots.find(counts.new_id) if counts.new_id else None
     try:
         rows = RowCounting.of(table, tag.snapshot).total(), RowCounting.of(built, new).total()

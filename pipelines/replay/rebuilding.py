@@ -3,10 +3,9 @@
 The slices are the same as in any replay, but they are committed to the branch. The switch happens exactly once: it is
 one snapshot of the table, published by a commit user that publishes nothing else. It happens in a turn in which the
 branch has all records of the stream so far and no batch runs that could add more. The state records the switch, with
-its user, before the attempt. After a crash, the next process first checks whether the table has the
-switch, and writes into the branch only if not. The snapshot of the switch records the table's position, so
-the pipeline continues as before. The branch is removed last: from the switch on, its files are the
-table's.
+its user, before the attempt. After a crash, the next process first checks whether the table has the switch, and writes
+into the branch only if not. The snapshot of the switch records the table's position, so the pipeline continues as
+before. The branch is removed last: from the switch on, its files are the table's.
 
 The turn takes as long as reading the metadata of table and branch. Rows that only data files show are counted outside
 of a turn (``rebuild_rules``), and the turn after the count switches.
@@ -109,7 +108,7 @@ class Rebuilding(InPlace):
         if rebuild.allows_missing:
             return
         newest_id = table.snapshots.latest_id() or 0
-        # Before each slice, because the snapshots of others may expire while the rest is read.
+        # Before each slice, because snapshots of other writers may expire during the reading.
         _refuse(state, rows_of_others(self.context.config, table, rebuild.checked_id))
         gone = self.context.reader.missing(self.reached.position, limit, state.topics)
         if gone is not None:
@@ -170,12 +169,12 @@ class Rebuilding(InPlace):
         """Let the table take the branch over; False when rows are to be counted first."""
         number, built = self.state.number, branch.open()
         if built.options.hides_level0:
-            settle(built, new_job(), fully=False)  # else rows are not counted that readers are about to see
+            settle(built, new_job(), fully=False)  # otherwise the count would miss rows that readers are about to see
         if self._must_count(self._table(), built):
             return False
         settle(built, new_job(), fully=bool(self._rebuild.options) or built.options.snapshot_ordering)
         faults.reached("rebuild-compacted", number)
-        # In microseconds: those who catch tables up have milliseconds in their names.
+        # In microseconds: the commit users of catch-ups have milliseconds in their names.
         user = aside_user(self.context.stream_user, self.state.begun_at_ms * 1000)
         properties = {
             REPLAY_PROPERTY: self.state.id,
@@ -209,7 +208,7 @@ class Rebuilding(InPlace):
         """Old and new rows, and at which snapshot they were counted if not now; None when they are to be counted."""
         old, new = _countings(table, built)
         before = counted(self.state.id, table, self._rebuild)
-        # Snapshots that have expired since no longer show rows of other writers: their number does.
+        # Expired snapshots no longer show rows of other writers: the number of snapshots does.
         is_traced = before is None or (table.snapshots.earliest_id() or 0) <= before[2] + 1
         if old.to_read + new.to_read <= self._counted_in_turn or not is_traced:
             return old.total(), new.total(), None

@@ -48,7 +48,7 @@ class _CheckedOutput:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        if text == "":  # click looks in this way whether it is a text stream, and takes no notice of a failure
+        if text == "":  # click tests in this way for a text stream, and ignores a failure
             return 0
         with _told_as_output():
             return self._stream.write(text)
@@ -84,7 +84,7 @@ def checked_output() -> Iterator[None]:
     try:
         yield
     finally:
-        if cast("Any", sys.stdout) is checked:  # click puts a stream of its own there when the reader has gone
+        if cast("Any", sys.stdout) is checked:  # click installs its own stream when the reader has gone
             sys.stdout = plain
 
 

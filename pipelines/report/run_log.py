@@ -93,7 +93,7 @@ def log_to_stderr(
         logger.handlers[:] = [handler]
         logger.setLevel(level)
         logger.propagate = False
-    # Without a handler there, py4j's errors would be printed with their frames; they come up as exceptions as well.
+    # Without a handler, py4j's errors would be printed with their frames; they are raised as exceptions anyway.
     logging.getLogger().addHandler(logging.NullHandler())
     return console if form is LogFormat.TEXT else None
 

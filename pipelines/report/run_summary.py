@@ -51,7 +51,7 @@ def summarize(done: FinishedRun, file: str, *, is_complete: bool = True) -> RunS
     for name in sorted(tables):
         try:
             summaries.append(_table_summary(name, tables[name]))
-        except (TidemarkError, OSError) as error:  # the run has done its work all the same
+        except (TidemarkError, OSError) as error:  # the run has still done its work
             unread[name] = str(error)
     largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
     return RunSummary(

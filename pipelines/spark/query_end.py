@@ -73,7 +73,7 @@ class QueryEnd:
         try:
             self._query.stop()
         except (PySparkException, Py4JError, OSError):
-            return  # it takes longer than Spark waits for it, or the JVM has ended
+            return  # it takes longer than Spark's limit, or the JVM has ended
 
 
 def this_connection(spark: SparkSession) -> ClientServerConnection | None:

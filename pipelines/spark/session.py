@@ -135,7 +135,7 @@ def _hand_on_code(context: SparkContext, *, is_elsewhere: bool, is_joined: bool)
 def check_connector(jvm: Any) -> None:
     """Raise ConfigError if the JVM of ``spark-submit`` lacks the Kafka connector: no property can add it later."""
     needed = (jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider, jvm.org.apache.kafka.clients.admin.Admin)
-    if any(isinstance(one, JavaPackage) for one in needed):  # py4j takes a class that is not there for a package
+    if any(isinstance(one, JavaPackage) for one in needed):  # py4j takes a missing class for a package
         connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
         raise ConfigError(
             f"Spark has no Kafka connector: call spark-submit with --packages {connector}, or with the connector and"

@@ -100,7 +100,7 @@ def first_cause(error: object) -> str:
             " pipelines another directory (spark.local.dir), and start again; it continues where it stopped"
         )
     if cause == "null" or "Python worker exited unexpectedly" in text:
-        # Spark sees nothing but the end of a socket.
+        # Spark sees only the end of a socket.
         return (
             "a Python process of Spark has ended, possibly because it ran out of memory; start again: the "
             "pipeline continues where it stopped"

@@ -51,5 +51,5 @@ def closed_batch_ends(query: StreamingQuery) -> tuple[int, Positions] | None:
         nested = json.loads(text) if isinstance(text, str) else {}
         ends = {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
     except (ValueError, AttributeError, TypeError):
-        return None  # of a source whose offsets have another form
+        return None  # from a source with offsets of another form
     return int(progress.batchId()), ends

@@ -19,7 +19,7 @@ def warm_workers(session: SparkSession) -> None:
     tasks = session.sparkContext.parallelize(range(slots), slots).mapPartitions(lambda numbers: numbers)
 
     def run() -> None:
-        with suppress(Exception):  # what keeps workers from starting ends the first batch too, which says it better
+        with suppress(Exception):  # the first batch fails for the same reason, with a better message
             tasks.count()
 
     threading.Thread(target=run, name="tidemark-warm-workers", daemon=True).start()

@@ -110,7 +110,7 @@ class EarlierTables:
             led, all_done(opens, waits_at_once(self._config.catalog.address)), strict=True
         ):
             identifier = str(found.name)
-            self._routes.rules[identifier] = rules[0]  # which says what its failure does
+            self._routes.rules[identifier] = rules[0]  # its rule decides what its failure does
             try:
                 with blaming(identifier):
                     self._take(found, opened.result())

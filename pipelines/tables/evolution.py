@@ -82,7 +82,7 @@ class Evolution:
         renamed = self._renamed(sink, rule, of_source, source, seen)
         schema = apply_changes(before, renamed.changes, now_ms)
         sources, layout = renamed.sources, None
-        if sources.past != remembered(sink, source).past:  # decoded again, records show what they mean
+        if sources.past != remembered(sink, source).past:  # after the next decoding, records show their meaning
             layout = layout_of(of_source, schema) if of_source.changes_rows else None
             forms = self._learnt_forms(sink, schema, renamed.changes, Seen({}, None), layout)
             told_sources = sources_change(before, with_names_of(sources, sink, source))

@@ -59,7 +59,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
     if rule.merge_sources is not None or (rule.on_change is not None and not rule.is_log_assumed):
         return
     if any(fed_by(source).is_same(other) for other in sink.sources):
-        return  # whose rows are in the table, by a rule that allowed it
+        return  # its rows are already in the table, by a rule that allowed it
     new, others = source_words(fed_by(source)), [source_words(other) for other in sink.sources]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
     if others and rule.is_log_assumed:

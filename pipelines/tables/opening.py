@@ -56,7 +56,7 @@ class Opening:
         """
         identifier = str(name)
         table = self._catalog.find(name)
-        # If the topic has records with keys, those without one are strays rather than a log.
+        # If the topic has records with keys, those without one are outliers, not a log.
         message_key = () if is_keyed and seen.key_columns is None else seen.key_columns
         rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
@@ -71,7 +71,7 @@ class Opening:
 
     def _warn_of_alike(self, name: TableName) -> None:
         """Warn of a new table with almost the name of another one of the pipeline."""
-        self._made.append(name)  # first: of two that are made at the same moment, one sees the other
+        self._made.append(name)  # first: of two tables created at the same moment, one sees the other
         known = {folded(str(other)): other for other in (*self._own.names(), *self._made) if other != name}
         other = known.get(folded(str(name)))
         if other is not None:

@@ -69,7 +69,7 @@ class OwnTables:
 
     def names(self) -> list[TableName]:
         """The tables that earlier runs wrote, under any checkpoint; some may be missing."""
-        with self._searching:  # tables that are made side by side ask for it
+        with self._searching:  # tables that are created in parallel call this
             if self._names is None:
                 known = None if self._record is None else self._record.known
                 if known is None:

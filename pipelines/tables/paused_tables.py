@@ -98,7 +98,7 @@ class PausedTables:
         def paused(entry: Entry) -> Entry:
             known = entry.pause
             if known is not None and not known.has_rule:
-                return entry  # it keeps its place, and its reason, for a rule
+                return entry  # it keeps its position and its reason until a rule returns
             if known is not None:
                 return replace(entry, pause=replace(known, cause=cause, reason=reason, public_reason=public_reason))
             begin = None if from_start else self._batches.offset_before(batch_id)

@@ -285,7 +285,7 @@ class MessageKeyWarnings:
                 " the rule) go to quarantine",
             )
         outside = [name for name in message_key if name not in primary_key]
-        if outside and sink.table.options.merge_engine != "aggregation":  # there many rows are to become one
+        if outside and sink.table.options.merge_engine != "aggregation":  # many rows become one there on purpose
             self._tell(
                 (sink.identifier, f"outside {outside}"),
                 topic,

@@ -26,7 +26,7 @@ class TooManyBadRecords(TidemarkError):
     """
 
     action = Action.QUARANTINE
-    is_public = True  # it names kinds of reasons and names of fields, which hold no values
+    is_public = True  # it has kinds of reasons and names of fields, but no values
 
     def __init__(self, text: str, *, table: str = "", topics: frozenset[str] = frozenset()) -> None:
         super().__init__(text)

@@ -115,7 +115,7 @@ class TableRoutes:
         identifier = self.routes[source]
         if identifier is not None and identifier in self.sinks and self.sinks[identifier].table.schema.primary_keys:
             self.keyed_topics.add(source.topic)
-        if len(self.sinks) > known_sinks:  # it may be the table that others had to do without
+        if len(self.sinks) > known_sinks:  # it may be a paused table
             self.rejections = {s: r for s, r in self.rejections.items() if not r.is_unmade}
         self.topics.add(source.topic)
         return True
@@ -215,7 +215,7 @@ class TableRoutes:
             check_sources(source, sink, rule)
         except ConfigError as error:
             is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
-            if source.topic in self.topics or not is_named:  # no rule leads these records to this table
+            if source.topic in self.topics or not is_named:  # no rule routes these records to this table
                 raise Rejected(Rejection(str(error))) from error
             raise
         if rule.backfill and self._misses_older(sink, source):
@@ -297,7 +297,7 @@ class TableRoutes:
             rule = self.rules.get(identifier)
             followed = table if rule is None else rule_plan(self._config, rule, table, identifier).published()
             self.sinks[identifier] = self._opening.sink(identifier, followed)
-        # Its next events lead to it: the known facts about its sources may be from before its pause.
+        # Its next events are routed anew: the known facts about its sources may be from before its pause.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
         return table
 

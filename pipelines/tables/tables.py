@@ -327,7 +327,7 @@ class PipelineTables:
         topics = self.topics_of(identifier)
         if isinstance(error, TooManyBadRecords):
             topics |= error.topics
-            # Their records wait for the table from now on, which it takes a look at their rules to see.
+            # Their records now wait for the table; only their rules show that.
             self._routing.rejections = {s: r for s, r in self.rejections.items() if s.topic not in error.topics}
         self._paused.pause_failed(identifier, error, batch_id, topics, is_running=True, is_appended=is_appended)
         log.error(

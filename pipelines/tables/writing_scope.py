@@ -37,4 +37,4 @@ class WritingScope:
     first_own: int | None = None
     """The first batch that no earlier process can have begun."""
     book: Book | None = None
-    """Returns how many commits of the pipeline the tables have."""
+    """Has the number of the pipeline's commits to each table."""

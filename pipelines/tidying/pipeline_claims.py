@@ -37,7 +37,7 @@ def pipeline_claims(own: str | None) -> Claims:
             found.append(Claim(("pipeline", pipeline), time_ms, f"pipeline {pipeline} finds its position there"))
         if any(name.startswith(_OURS) and name != RESCALE_PROPERTY for name in snapshot.properties):
             text = f"commit user {snapshot.commit_user} finds its commits there"
-            # Catching a table up and the stream of its checkpoint take turns: neither looks for its earlier commits.
+            # A catch-up and the stream of its checkpoint take turns: neither searches for earlier commits.
             found.append(Claim(("user", checkpoint_user(snapshot.commit_user)), LIVE_USER_MS, text))
         return found
 

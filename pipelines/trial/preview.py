@@ -199,7 +199,7 @@ def _tables(
     for identifier, table in pipeline.tables.items():
         before = real.find(TableName.of(identifier))
         if identifier not in sources and before is not None and before.schema.id == table.schema.id:
-            continue  # no record of the sample led to it, and its rule says nothing new
+            continue  # no record of the sample belongs to it, and its rule changes nothing
         fed_by = sorted(sources.get(identifier, ()), key=lambda source: source.topic)
         rule = next((found for s in fed_by if (found := _rule_of(config, s)) is not None), rules.get(identifier))
         shown = _table(identifier, table, before, rule, fed_by, origins)

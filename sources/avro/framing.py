@@ -148,7 +148,7 @@ class Framing:
         if not len(flat):
             return
         names = _HeaderNames.of(self._side)
-        # Of several headers of one record the later one of these wins.
+        # If a record has several of these headers, the last one wins.
         readers: Mapping[str, Callable[[bytes | None], _InHeader | None]] = {
             names.global_id: lambda value: _long_of(RefKind.GLOBAL_ID, value),
             names.content_id: lambda value: _long_of(RefKind.CONTENT_ID, value),

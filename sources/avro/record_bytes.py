@@ -136,7 +136,7 @@ class RecordBytes:
 
     def slices(self, begin: Places, end: Places) -> pa.Array:
         """The bytes between the places as a binary array."""
-        # Every second piece between the offsets is a value; the others are what lies between values.
+        # Every second piece between the offsets is a value; the others are gaps between values.
         offsets = np.empty(2 * len(begin) + 1, np.int32)
         offsets[0:-1:2], offsets[1::2] = begin, end
         offsets[-1] = offsets[-2] if len(begin) else 0

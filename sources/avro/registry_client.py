@@ -70,7 +70,7 @@ class RegistryClient:
         the registry refuses the settings.
         """
         if ref.kind is RefKind.GLOBAL_ID and _APICURIO.search(self._urls[0]):
-            # In its own form a schema may come with those that it refers to inside.
+            # In its own form, a schema may include the schemas that it refers to.
             whole = "" if form else "?dereference=true"
             return Found(self._ask(ref, f"/ids/globalIds/{ref.value}{whole}", is_native=True), "")
         word = "guids" if ref.kind is RefKind.GUID else "ids"
@@ -108,7 +108,7 @@ class RegistryClient:
             except _Failed as error:
                 failures.append(f"{without_login(url)}: {error}")
                 continue
-            # The address that answers is asked first from now on.
+            # From now on, the address that answered is the first choice.
             self._urls.insert(0, self._urls.pop(index))
             return text
         told = "; ".join(failures)

@@ -25,7 +25,7 @@ def with_defaults(
     events: Events, schema: EmbeddedSchema | None, target: DecodeTarget, outcome: Outcome, shape: RecordShape
 ) -> Events:
     """The events with the defaults of the columns of the table where their rows leave these out."""
-    # Avro leaves nothing out: a record has all fields of its schema.
+    # An Avro record has all fields of its schema.
     defaults = (
         {}
         if schema is None or not outcome.is_json

@@ -165,7 +165,7 @@ class EnvelopeParser:
                 yield self._exact_stretch(start, stop)
 
     def _vector_stretches(self, start: int, stop: int) -> Iterator[Stretch]:
-        # A stack, whose top is the next stretch: texts must come out in their order.
+        # A stack whose top is the next stretch: texts must stay in order.
         pending: list[tuple[int, int, Plan | None]] = [(start, stop, self._plan)]
         while pending:
             start, stop, plan = pending.pop()
@@ -174,7 +174,7 @@ class EnvelopeParser:
                 continue
             try:
                 yield VectorStretch(start, self._parse(start, stop, plan))
-                # A long stretch without a bad record ends the crowd.
+                # A long stretch without a bad record ends the group.
                 if stop - start > _MOST_EXACT_AT_ONCE:
                     self._exact_at_once = 1
             except _Refused as refused:
@@ -187,13 +187,13 @@ class EnvelopeParser:
                 return [(start, stop, None)]
             middle = (start + stop) // 2
             return [(start, middle, plan), (middle, stop, plan)]
-        # The texts before the row are parsed a second time: Arrow gives nothing of a stretch that it refuses.
+        # The texts before the row are parsed again: Arrow returns nothing for a stretch that it refuses.
         bad = start + row
         steps: list[tuple[int, int, Plan | None]] = [(start, bad, plan)] if row else []
         fitted = self._refitted(plan, bad)
         if fitted != plan:
             return [*steps, (bad, stop, fitted)]
-        # Bad records come in crowds. Each refusal doubles how many go the exact way, or every one would cost a parse.
+        # Bad records come in groups. Each refusal doubles the exact parses: else each costs an Arrow parse.
         good_again = min(bad + self._exact_at_once, stop)
         self._exact_at_once = min(self._exact_at_once * 2, _MOST_EXACT_AT_ONCE)
         steps.append((bad, good_again, None))
@@ -227,7 +227,7 @@ class EnvelopeParser:
         try:
             table = pj.read_json(
                 pa.BufferReader(lines),
-                # One block for all lines: in an error Arrow counts rows from the begin of their block.
+                # One block for all lines: Arrow's errors count rows from the begin of their block.
                 read_options=pj.ReadOptions(use_threads=False, block_size=lines.size + 1),
                 parse_options=pj.ParseOptions(
                     explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected

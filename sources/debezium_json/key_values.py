@@ -114,7 +114,7 @@ def _filled_singly(events: Events, target: DecodeTarget, lacking: Mask, outcome:
         envelope = shape.event(unwrapped(outcome.parsed("value", position)))
         key = key_at(outcome, position).plain(types)
         if not isinstance(envelope, Mapping) or not isinstance(envelope.get("after"), Mapping):
-            continue  # the exact parser is stricter: the key stays NULL, which no table takes
+            continue  # the exact parser is stricter: the key stays NULL, which no table stores
         old, new = envelope.get("before"), envelope["after"]
         names = [n for n in target.primary_key if n not in new and n in key] if isinstance(key, dict) else []
         if names:

@@ -121,7 +121,7 @@ class DumpFile:
                 if "Truncated" not in str(error):
                     raise CorruptFile(f"{self.path} cannot be read: {error}; restore or remove it") from error
                 self.is_cut = True
-                data = b""  # it may still be written: this is all of it so far
+                data = b""  # it may still be growing: this is its content so far
         self._position += len(data)
         return data
 

@@ -158,7 +158,7 @@ class DumpPlanner:
                     " only grow; put the new content into a new file"
                 )
             return
-        text = head_text(path, 2 * HEAD_BYTES).lstrip()  # blank lines in front of a copy make no other file of it
+        text = head_text(path, 2 * HEAD_BYTES).lstrip()  # a copy with blank lines in front is still the same file
         for size, head in heads_of(text, self._heads.sizes):
             other = self._heads.names.get((size, head))
             if other is not None and _RECORD in text[:size]:

@@ -63,7 +63,7 @@ def sql_of(name: str, value: str, t: DataType, constant: str) -> str:
     if t.root not in (*_INTEGERS, Root.DECIMAL):
         raise Unusable(f"truncate takes integers, decimals and texts, and this is {t}: use trunc, or cast it")
     width = f"CAST({_width(int(constant), t)} AS {duck_type(t)})"
-    # Each step lies between the value and the result: it overflows only where the result itself does.
+    # Each intermediate value lies between value and result: it overflows only if the result does.
     below = f"CASE WHEN ({value}) % {width} < 0 THEN {width} ELSE {width} - {width} END"
     return f"CAST(({value}) - ({value}) % {width} - {below} AS {duck_type(t)})"
 

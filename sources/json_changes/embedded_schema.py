@@ -220,4 +220,4 @@ def _is_only_field(text: bytes) -> bool:
     try:
         return len(json.loads(text)) == 1
     except (ValueError, RecursionError):
-        return True  # reading the payload reports the fault
+        return True  # reading the payload reports the error

@@ -129,7 +129,7 @@ def _reject(form: TableFormat[P], source: SourceTable, rejection: Rejection, par
         if seen.columns:
             form.outcome.observe(seen)
         if seen.columns and seen.has_rows and rejection.is_empty:
-            # They make the table, or give another reason.
+            # They create the table, or give another reason.
             form.outcome.count(unknown_tables=sum(len(part.ops) for part in parts))
             return
     for part in parts:

@@ -79,7 +79,7 @@ class TableRows:
                 continue
             held = ~is_null(image_column(events.after, name)) & (events.ops != DELETE)
             for position in events.positions[held].tolist():
-                # Where values are hidden, a text in quotes and all behind it is.
+                # If values are hidden, a quoted text and everything after it is hidden.
                 told = name if name.isidentifier() else repr(name)
                 self.outcome.quarantine(position, f"column {told}: {reason}")
             bad |= held
@@ -107,7 +107,7 @@ class TableRows:
         """Convert the rows, and hand over those without problems as changes."""
         kinds = [piece.kinds for piece in pieces]
         if self.target.on_change is not None:
-            # Whatever a row is about, it is one more row of the table.
+            # Every row adds a row to the table.
             pieces = [replace(piece, kinds=np.zeros_like(piece.kinds)) for piece in pieces]
         converted = [
             self._with_plain_keys(piece, convert_rows(piece, self.plan, self.target, self.gaps)) for piece in pieces
@@ -148,7 +148,7 @@ class TableRows:
         columns out itself, because its filter and computed keys read them first.
         """
         deletes, transform = part.kinds == RowKind.DELETE, self.target.transform
-        # A transform may make a delete of an old row, or of any row that its filter leaves out.
+        # A transform may turn an old row, or any row that its filter rejects, into a delete.
         timed = np.isin(part.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE)) if transform is not None else deletes
         is_told = np.ones_like(timed) if transform is not None and transform.filters else timed
         times = pc.if_else(pa.array(is_told), self._times(part), None)

@@ -244,7 +244,7 @@ class DirectAdmin:
 
 
 _NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-_PASSING = frozenset(  # of what librdkafka does not call retriable
+_PASSING = frozenset(  # although librdkafka does not call it retriable
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,

@@ -32,7 +32,7 @@ class JavaAdmin:
         properties = {**defaults, **kafka.properties, **(patience or {}), "bootstrap.servers": self._servers}
         try:
             self._admin = self._asked(lambda: jvm.org.apache.kafka.clients.admin.Admin.create(properties))
-        except TypeError as error:  # py4j takes the name of a class that is not there for a package
+        except TypeError as error:  # py4j takes the name of a missing class for a package
             raise ConfigError(
                 "Spark has no Kafka connector: leave spark.jars.packages to Tidemark, or give the connector and"
                 " kafka-clients to spark-submit by --packages or --jars"

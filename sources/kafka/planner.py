@@ -143,5 +143,5 @@ class KafkaPlanner:
                 f"topic {topic} partition {partition} ends before the position that was already read; the query "
                 "restarts"
             )
-        # Read beyond the begin of a transaction that is still open: it ends there again soon.
+        # Read beyond the begin of an open transaction: the partition ends there again soon.
         return {place: max(end, begins.get(place, end)) for place, end in ends.items()}

@@ -148,7 +148,7 @@ class KafkaReader:
         """Warn of topics whose records may disappear unread without a visible gap."""
         try:
             compacted = admin.compacted(topics)
-        except TidemarkError as error:  # a right of its own, which many users do not have
+        except TidemarkError as error:  # a separate right, which many users do not have
             log.debug(
                 "%s: Tidemark cannot read the clean-up policies of the topics: %s", self._standing.pipeline, error
             )
@@ -417,14 +417,14 @@ class KafkaReader:
         if not anew:
             return None
         closed = self._standing.closed()
-        # Where losses are refused, a batch that has begun after the topic was recreated must not look like one.
+        # If losses are refused, a batch that began after the topic was recreated must not count as a loss.
         planned = self._standing.planned() if self._settings.goes_on_after_loss else {}
         losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, planned, {})
         if losses and not self._settings.goes_on_after_loss:
             return refusal_of(losses, closed)
         if not losses and {*anew} <= {topic for topic, _ in closed}:
             return None  # they were never read
-        # Where the stream stands nowhere, Spark has let a topic go while it was away; others may remember offsets.
+        # If the stream has no position, Spark dropped the topic while it did not exist; tables may have offsets.
         return TopicsChanged(f"topics were recreated: {', '.join(anew)}; the query starts again to read them")
 
 

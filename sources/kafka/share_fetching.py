@@ -216,7 +216,7 @@ class _Reading:
         if begin <= left.next and left.end <= end:
             if left.ends_at_s is None:
                 self._seek(place, left.next)
-            return  # they will: a leader that is new, a transaction that is open again
+            return  # they will arrive: the leader is new, or a transaction is open again
         if not self._reader.goes_on_after_loss:
             raise OffsetsNotThere(
                 f"topic {place[0]} partition {place[1]}: offsets {left.next} to {left.end - 1} were planned, but "
@@ -228,7 +228,7 @@ class _Reading:
             self._seek(place, begin)
         elif begin >= left.end or end <= left.next:
             self._finish(place)
-        else:  # cut off in the middle of the range: all remaining records have come
+        else:  # cut off in the middle of the range: all remaining records have arrived
             self._finish(place)
 
     def _seek(self, place: Place, offset: int) -> None:
@@ -314,14 +314,14 @@ def record_batch(places: Sequence[Place], messages: Sequence[Sequence[Message]])
 def _timestamps(messages: Sequence[Message]) -> pa.Array:
     found = [message.timestamp() for message in messages]
     ms: npt.NDArray[np.int64] = np.asarray([time_ms for _, time_ms in found], np.int64)
-    # Kafka takes times that microseconds have no room for.
+    # Kafka accepts times that do not fit into microseconds.
     us = np.clip(ms, -_MOST_MS, _MOST_MS) * 1000
     missing = np.asarray([kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in found], bool)
     return pa.array(us, pa.int64(), mask=missing if missing.any() else None).cast(_TIMESTAMP)
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    # Typed as what may be produced; what was consumed has a list of pairs.
+    # Typed like produced messages; consumed ones have a list of pairs.
     found: list[list[tuple[str, bytes | None]] | None] = [message.headers() for message in messages]
     if not any(found):
         return pa.nulls(len(found), _HEADERS)

@@ -115,7 +115,7 @@ class KafkaSlices:
         if begin is None:
             return {place: bounds[place].begin if place in bounds else at for place, at in wanted.items()}, wanted
         known = offsets_of(begin)
-        # A partition that is not known yet came later: the stream has read it from its first record.
+        # An unknown partition was added later: the stream has read it from its first record.
         begins = {place: known.get(place, bounds[place].begin if place in bounds else 0) for place in wanted}
         losses = lost_records({place: at for place, at in begins.items() if at < wanted[place]}, bounds)
         if losses and not self._settings.goes_on_after_loss:

@@ -129,7 +129,7 @@ class PlainKeys:
         value = unwrapped_key(parsed)
         if isinstance(value, dict):
             return key
-        # Texts such as 1e3 and -0 are numbers too: what JSON would write otherwise is the text that it is.
+        # Texts such as 1e3 and -0 are numbers too; a number that JSON writes in another way stays a text.
         is_other_text = not isinstance(parsed, (dict, str)) and json_text(value) != text
         return self._named(text if is_other_text else value)
 

@@ -52,7 +52,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return 403, "requests from other sites are refused"
-        # Links from elsewhere lead to the page; forms do not.
+        # Links from other sites open the page; their forms are refused.
         is_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_link:
             return 403, "requests from other sites are refused"
