@@ -206,7 +206,7 @@ def replay(
     if missing and not rebuild:
         raise ConfigError("--allow-missing: only --rebuild can lose rows; leave it out")
     if begin is None and not rebuild:
-        raise ConfigError("--from: state where to begin: earliest, a time, snapshot:ID, or offsets as JSON")
+        raise ConfigError("--from is missing: give the begin, as earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.config.config_file import load_pipeline
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table

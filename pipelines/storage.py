@@ -47,7 +47,7 @@ def look_above(what: str, path: str) -> None:
     elif not os.access(above, os.W_OK | os.X_OK):
         number = errno.EACCES
     if number:
-        raise storage_failure(OSError(number, os.strerror(number), above), f"{what} ({path}) cannot be made")
+        raise storage_failure(OSError(number, os.strerror(number), above), f"{what} ({path}) cannot be created")
 
 
 def hold_secrets(config: PipelineConfig) -> None:

@@ -78,7 +78,7 @@ def wrong_kind(wanted: int) -> str:
     """Why a record cannot be ordered in a table with positions of a kind."""
     kind = KINDS[wanted]
     return (
-        "order_by: source_position: the record does not give its place in the log of the source as the first records of"
-        f" the table did ({kind.name}): let the connector write {kind.needs} (of flat rows: add.fields), or give the"
-        " topic a table of its own"
+        "order_by: source_position: the record does not have its place in the source's log in the form of the "
+        f"table's first records ({kind.name}): let the connector write {kind.needs} (of flat rows: add.fields), or "
+        "give the topic a table of its own"
     )

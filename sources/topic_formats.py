@@ -36,8 +36,8 @@ Settings: TypeAlias = Mapping[str, Any]
 REGISTRY: Settings = {"registry": {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
 _TEXTS = "texts that are neither JSON objects nor lines of CSV"
 _BYTES = (
-    "binary values without a schema registry; if they are Protocol Buffers, a file of its own reads them, with format:"
-    " { protobuf: { descriptor_file: FILE, message: NAME } }"
+    "binary values without a schema registry; if they are Protocol Buffers, read them with a separate file, with "
+    "format: { protobuf: { descriptor_file: FILE, message: NAME } }"
 )
 _WORDS = {
     DEBEZIUM: "Debezium envelopes",

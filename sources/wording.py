@@ -72,7 +72,7 @@ _BAD_REASONS = (
     ),
     (BadReason.NULL, r"column .*: NULL in a column"),
     (BadReason.VALUE, r"column "),
-    (BadReason.NO_TABLE, r"table |into: |\S+: table \S+ is not made"),
+    (BadReason.NO_TABLE, r"table |into: |\S+: table \S+ is not created"),
 )
 """How reasons begin, first match first; reasons of older files of a quarantine have no other mark."""
 
@@ -92,9 +92,9 @@ def truncated(op: str) -> str:
 
 def lack_of_name(part: str, topic: str, database: str | None, schema: str | None, form: str) -> str:
     """Why a source table has no ``database`` or ``schema``, and what to do; ``form`` is how a file writes names."""
-    told = f"neither the records of topic {topic} nor its name say the {part}"
+    told = f"neither the records of topic {topic} nor its name show the {part}"
     if part == "schema":
-        return f"{told}; " + (f"take {form.format('database')}" if database else "write the name out")
+        return f"{told}; " + (f"take {form.format('database')}" if database else "write the name itself")
     field = "let the connector write it (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro)"
     other = f"take {form.format('schema')}, which is {schema}" if schema else "write the name out"
     return f"{told}; {field}, or {other}"

@@ -42,8 +42,8 @@ def check_own_packages() -> None:
             )
         if found.parent != ROOT:
             raise ImportError(
-                f"Python finds {found} where Tidemark needs its own package {name}; run pipelines in a process of their"
-                " own (`python -m tidemark run FILE`), or take that directory out of sys.path and PYTHONPATH"
+                f"Python finds {found} where Tidemark needs its own package {name}; run pipelines in a separate "
+                "process (`python -m tidemark run FILE`), or remove that directory from sys.path and PYTHONPATH"
             )
 
 

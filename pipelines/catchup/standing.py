@@ -215,7 +215,7 @@ def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verd
         back = replace(_pause(table, entry, Cause.NEW, FILLED, stream, None, topics), batch=pause.batch)
     else:
         return verdict.but(entry.resumed())
-    end = "Tidemark catches it up beside the stream" if back.tries_again else "it stays paused"
+    end = "Tidemark catches it up alongside the stream" if back.tries_again else "it stays paused"
     return verdict.but(replace(entry, pause=back), _line(table, f"{back.reason}; {end}"))
 
 
@@ -263,7 +263,7 @@ def _with_sources_back(
         return verdict.but(verdict.entry, _line(table, reason + lost))
     read = {topic for topic, _ in position.offsets} | topics
     moved = replace(verdict.entry, pause=_moved(table, verdict.entry, reason, stream, begin, read))
-    return verdict.but(moved, _line(table, f"{reason}; Tidemark catches it up beside the stream"), is_moved=True)
+    return verdict.but(moved, _line(table, f"{reason}; Tidemark catches it up alongside the stream"), is_moved=True)
 
 
 def _place_of_all(

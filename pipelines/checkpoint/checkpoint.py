@@ -21,7 +21,7 @@ NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionErro
 
 WAY_OUT = (
     "move the directory away and start again: with on_lost_checkpoint: resume (the default) the pipeline continues "
-    "from the positions in the tables. A copy of the checkpoint is usable only if it was made after the last batch"
+    "from the positions in the tables. A copy of the checkpoint is usable only if it is from after the last batch"
 )
 
 T = TypeVar("T")

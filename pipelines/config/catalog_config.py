@@ -64,7 +64,7 @@ class Catalog(ConfigModel):
         if not is_address or parts.query or parts.fragment:
             raise refused("expected the address of a server, such as https://catalog.example.com:8080")
         if parts.username is not None:
-            raise refused("an address with a login is shown in logs; give a bearer token with `token`")
+            raise refused("logs would show a login in the address; use a bearer token with `token`")
         if (parts.hostname or "").endswith(".aliyuncs.com"):
             raise refused(f"{_SIGNING}; use a REST catalog that takes a bearer token, or type: filesystem")
         return value.rstrip("/")

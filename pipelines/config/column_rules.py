@@ -197,7 +197,9 @@ class ColumnRules(ConfigModel):
         for block, names in (("rename", self.rename), ("replace", self.replace), ("mask", self.mask)):
             for name in names:
                 if block != "rename" and name in self.add:
-                    raise refused(f"column {name!r} is both added and one of the source; give one another name", "add")
+                    raise refused(
+                        f"column {name!r} is both added and a column of the source; rename one of them", "add"
+                    )
                 if block != "rename" and first_of(self.drop, name):
                     raise refused(f"column {name!r} is dropped too; remove one of the two", block, name)
                 if block == "mask" and name in self.replace:

@@ -104,7 +104,7 @@ def _missing_schemas(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
     schemas = config.source.format.schema_files
     if schemas is not None and not os.path.exists(schemas.removeprefix("file://")):
         path = ("source", "format", config.source.format.name, "registry", "file")
-        yield problem_at(file, path, "no file or directory is there; a run would fail at its first record")
+        yield problem_at(file, path, "the file or directory does not exist; a run would fail at its first record")
 
 
 def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
@@ -160,8 +160,9 @@ def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Probl
             if earlier.match.covers(rule.match):
                 line = file.place(("tables", j)).line
                 text = (
-                    f"never used: the rule in line {line} takes all that it matches; remove it, or move a narrower rule"
-                    " above a wider one. A source table goes into one table: write a second file for another"
+                    f"never used: the rule in line {line} takes everything that it matches; remove it, or move a "
+                    "narrower rule above a wider one. A source table goes into one table: write a second file for "
+                    "another"
                 )
                 yield problem_at(file, ("tables", i, "match"), text)
                 break

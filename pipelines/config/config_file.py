@@ -72,11 +72,11 @@ def check_together(
             if later.name == earlier.name:
                 clashes.append(f"{paths[i]}: name '{later.name}' is also the name in {first}; rename one of them")
             elif later.checkpoint == earlier.checkpoint:
-                clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
+                clashes.append(f"{paths[i]}: {first} has the same checkpoint; give each pipeline its own")
             elif later.quarantine == earlier.quarantine:
                 clashes.append(
-                    f"{paths[i]}: the quarantine is also the one of {first}, and a retry applies all records in "
-                    "it; give each pipeline a separate one"
+                    f"{paths[i]}: {first} has the same quarantine, and a retry applies all records in it; give each "
+                    "pipeline a separate one"
                 )
             clashes += _shared(paths[i], later, first, earlier, environment)
             masters = later.spark.master, earlier.spark.master
@@ -88,7 +88,7 @@ def check_together(
             group = _common_group(later, earlier)
             if group is not None:
                 warn_once(
-                    "%s: group_id %s is also that of %s: Kafka's tools show the offsets of whichever commits "
+                    "%s: group_id %s is also in %s: Kafka's tools show the offsets of the one that commits "
                     "last; use a separate group for each",
                     paths[i],
                     group,
@@ -96,7 +96,7 @@ def check_together(
                 )
             for key, mine, other in (("metrics", later.metrics, earlier.metrics), ("ui", later.ui, earlier.ui)):
                 if mine is not None and other is not None and mine != other:
-                    clashes.append(f"{paths[i]}: `{key}` differs from that of {first}; one process serves one of them")
+                    clashes.append(f"{paths[i]}: `{key}` differs from {first}; one process serves only one of them")
     if clashes:
         raise ConfigError("\n".join(clashes))
 

@@ -27,10 +27,10 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     masked = sorted({rule.into for rule in config.target_rules if rule.columns.mask})
     if masked:
         yield (
-            f"columns are masked ({', '.join(masked)}): tables, changelogs and reasons of bad records never hold their"
-            " values. Rows from before a mask keep theirs until you rebuild the table (`tidemark replay FILE --table"
-            f" NAME --rebuild`). The quarantine ({config.quarantine}) keeps bad records whole: only those who may read"
-            " the topic should have access to it"
+            f"columns are masked ({', '.join(masked)}): tables, changelogs and reasons of bad records never hold "
+            "their values. Rows from before a mask keep their values until you rebuild the table (`tidemark replay "
+            f"FILE --table NAME --rebuild`). The quarantine ({config.quarantine}) keeps bad records unmasked: give "
+            "access to it only to people who may read the topic"
         )
     if postponed:
         yield (

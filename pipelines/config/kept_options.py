@@ -23,7 +23,7 @@ from pipelines.config.kept_values import PARSERS, without_column
 
 _NOT_HERE = (
     (("snapshot.watermark",), "`watermark.idle` of the rule decides when a partition is idle"),
-    (("tag.batch",), "tags are made for periods of time"),
+    (("tag.batch",), "Tidemark creates tags for periods of time"),
     (("partition.",), "partitions are not marked"),
     (("parquet.", "orc.", "avro."), "files are written with file.compression and the settings of the table"),
 )

@@ -111,11 +111,11 @@ def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
     if tables.startswith(state):
         return "contains the warehouse, which would move with it; use separate directories"
     if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(DATABASE_SUFFIX):
-        return "is in a database of the warehouse; give it a directory outside of DATABASE.db"
+        return "is in a database of the warehouse; choose a directory outside of DATABASE.db"
     if state.startswith(tables) and _may_be_new(checkpoint):
         return (
-            "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too;"
-            " give it a directory outside of the warehouse"
+            "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too; choose a "
+            "directory outside of the warehouse"
         )
     return None
 

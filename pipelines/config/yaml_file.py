@@ -142,7 +142,7 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
     except ReaderError as error:
         before = text[: error.position]
         place = Place(before.count("\n") + 1, error.position - before.rfind("\n"))
-        problem = f"not valid YAML: the character U+{ord(text[error.position]):04X} stands here; remove it"
+        problem = f"not valid YAML: the character U+{ord(text[error.position]):04X} is not allowed here; remove it"
         reader.problems.append(Problem(place, problem))
     except YAMLError as error:
         reader.problems.append(Problem(Place(1, 1), f"not valid YAML: {str(error).splitlines()[0]}"))

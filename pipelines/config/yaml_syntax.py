@@ -110,10 +110,10 @@ def _indentation(problem: str, at: Spot, begun: Spot, lines: Sequence[str]) -> t
     line = lines[at[0] - 1] if at[0] <= len(lines) else ""
     if line[: at[1] - 1].strip():
         return at, "text follows the end of a value; put the whole value in quotes"
-    items = "; keys of an item begin behind its '- '" if "block collection" in problem or _is_item(lines, begun) else ""
+    items = "; keys of an item begin after its '- '" if "block collection" in problem or _is_item(lines, begun) else ""
     return at, (
-        f"this line begins in column {at[1]}, and its block, which begins in line {begun[0]}, in column {begun[1]};"
-        f" give all lines of a block the same number of blanks{items}"
+        f"this line begins in column {at[1]}, but its block (from line {begun[0]} on) in column {begun[1]}; give "
+        f"all lines of a block the same number of blanks{items}"
     )
 
 

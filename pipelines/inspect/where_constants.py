@@ -161,7 +161,7 @@ def _time(text: str) -> time:
     hour, minute, second, fraction = match.groups()
     digits = (fraction or "").rstrip("0")
     if len(digits) > 3:
-        raise Unfit("it has more than three fractional digits of a second, the most that the column holds")
+        raise Unfit("it has more than three fractional digits of a second, but the column holds at most three")
     try:
         return time(int(hour), int(minute), int(second or 0), int(digits.ljust(6, "0")))
     except ValueError:

@@ -112,10 +112,9 @@ def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[s
     options = changed_options(config, state.table, table, state.topics)
     if options and runner_of(config) is not None:
         raise ConfigError(
-            f"the rule of table {state.table} changes {', '.join(options)}, which a running pipeline cannot do: stop "
-            f"the pipeline, rebuild the table, then start it again (or write into a new table beside the stream: "
-            f"another"
-            " `into`, with `backfill: true`)"
+            f"the rule of table {state.table} changes {', '.join(options)}, which a running pipeline cannot do: "
+            "stop the pipeline, rebuild the table, then start it again (or fill a new table alongside the stream: "
+            "another `into`, with `backfill: true`)"
         )
     return options
 

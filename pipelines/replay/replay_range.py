@@ -214,7 +214,7 @@ def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
         )
     if ends_early and not options.ignore_delete:
         return (
-            f"table {identifier} takes deletes: rows that are deleted after --to would come back. Leave out --to: the "
-            f"replay then continues up to the position of the stream"
+            f"table {identifier} takes deletes: rows that are deleted after --to would reappear. Leave out --to: "
+            "the replay then continues up to the position of the stream"
         )
     return None

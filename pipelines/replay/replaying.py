@@ -244,8 +244,8 @@ def _asked(config: PipelineConfig, id_: str) -> Progress | None:
     answer = _waited_for(config, COMMAND, arguments)
     if answer is None and holder_of(config) == UNKNOWN:
         raise SinkUnavailable(
-            f"no process that runs pipeline {config.name} answers: start it, then call again; the replay continues"
-            " beside it"
+            f"no process that runs pipeline {config.name} answers: start it, then call again; the replay then "
+            "continues alongside it"
         )
     return None if answer is None else Progress.of(dict(done_or_raised(answer)))
 
@@ -257,7 +257,7 @@ def _waited_for(config: PipelineConfig, command: str, arguments: Mapping[str, An
 def _local(config: PipelineConfig, progress: Progress) -> Progress:
     if progress.step is Step.WAITING:
         raise ConfigError(
-            f"pipeline {config.name} stopped within a batch, and the table already has rows of it: start the pipeline,"
-            " then call again; the replay continues beside it"
+            f"pipeline {config.name} stopped within a batch, and the table already has rows of it: start the "
+            "pipeline, then call again; the replay then continues alongside it"
         )
     return progress

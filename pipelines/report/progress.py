@@ -47,7 +47,7 @@ class ProgressLine(BatchObserver):
             where = f" in {self._quarantine}" if self._quarantine else ""
             reasons = reasons_text(report.quarantined_reasons)
             log.warning(
-                "%s: table %s: of %s records read beside the stream %s are quarantined%s%s",
+                "%s: table %s: of %s records read alongside the stream %s are quarantined%s%s",
                 self.pipeline,
                 identifier,
                 f"{report.record_count:,}",

@@ -144,7 +144,7 @@ def beside_lines(summary: RunSummary) -> list[str]:
     """The numbers of records that were read alongside the stream, and of the bad ones among them."""
     lines = []
     for identifier, count in sorted(summary.totals.beside.items()):
-        line = f"{identifier}: {count:,} records read beside the stream, to catch it up"
+        line = f"{identifier}: {count:,} records read alongside the stream, to catch it up"
         bad = summary.totals.beside_quarantined.get(identifier, {})
         if bad:
             where = f" in {summary.quarantine}" if summary.quarantine else ""

@@ -96,8 +96,9 @@ def first_cause(error: object) -> str:
     local = _LOCAL_FILES.search(text)
     if local is not None:
         return (
-            f"{local[1]} is gone; a cleaner of temporary files may have removed it. Except it from the cleaner, or give"
-            " pipelines another directory (spark.local.dir), and start again; it continues where it stopped"
+            f"{local[1]} no longer exists; a cleaner of temporary files may have removed it. Exclude it from the "
+            "cleaner, or give pipelines another directory (spark.local.dir), and start again; it continues where "
+            "it stopped"
         )
     if cause == "null" or "Python worker exited unexpectedly" in text:
         # Spark sees only the end of a socket.

@@ -327,8 +327,8 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
     is_named = name in named_columns(rule, layout)
     if is_named or rule.columns.stored_as(name) != name:
         raise SchemaChangeRefused(
-            f"{topic}: its events have no column {name} any more, and the rule names it, so that"
-            " `schema_changes: {drop: drop}` cannot drop it; take it out of the rule, or set keep_null and resume"
+            f"{topic}: its events have no column {name} any longer, but the rule names it, so `schema_changes: "
+            "{drop: drop}` cannot drop it; remove it from the rule, or set keep_null and resume"
         ).without_values()
 
 

@@ -34,7 +34,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     taken = next((name for name in types if name in own), None)
     if taken is not None:
         raise ConfigError(
-            f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {name_of_own(rule, taken)}"
+            f"{source.topic}: table {identifier} cannot be created: column {taken!r}: {name_of_own(rule, taken)}"
         )
     types = own | types
     _check_key(source, identifier, seen, primary_key, rule, types)
@@ -109,7 +109,7 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
         types = {**seen.columns, **rule.column_types}
         nested = [(name, t) for name in seen.key_columns if (t := types[name]) is not None and t.root in _NESTED]
         return _nested_key(source, identifier, key, *nested[0]) if nested else None
-    text = f"{source.topic}: table {identifier} is not made: {beyond[0]} of the message key ({key}) is in no row"
+    text = f"{source.topic}: table {identifier} is not created: {beyond[0]} of the message key ({key}) is in no row"
     twin = next((name for name in seen.columns if name.casefold() == beyond[0].casefold()), None)
     if twin is not None:
         return (
@@ -124,9 +124,9 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
 
 def _nested_key(source: SourceTable, identifier: str, key: str, column: str, t: DataType) -> str:
     return (
-        f"{source.topic}: table {identifier} is not made: {column} of the message key ({key}) is {t}, which "
-        f"cannot be a key. Declare `{column}: STRING` under columns.types of a rule to store its JSON text, or "
-        "set primary_key to the columns that identify a row"
+        f"{source.topic}: table {identifier} is not created: {column} of the message key ({key}) is {t}, which "
+        f"cannot be a key. Declare `{column}: STRING` under columns.types of a rule to store its JSON text, or set "
+        "primary_key to the columns that identify a row"
     )
 
 

@@ -134,7 +134,7 @@ class NewTable:
         evolution.note_refused(self.identifier, refused, (), self.source)
         unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
         if unusable is not None:
-            reason = f"table {self.identifier} cannot be made: column {unusable!r} of its key or partition: "
+            reason = f"table {self.identifier} cannot be created: column {unusable!r} of its key or partition: "
             raise Rejected(Rejection(reason + refused[unusable], is_unmade=True))
         columns, of_key = (
             {name: t for name, t in found.items() if name not in refused} for found in (seen.columns, seen.key_only)

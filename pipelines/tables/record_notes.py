@@ -280,9 +280,9 @@ class MessageKeyWarnings:
             self._tell(
                 (sink.identifier, f"beyond {beyond}"),
                 topic,
-                f"primary key column {beyond[0]} of table {sink.identifier} is not in the message key; updates and"
-                " deletes that do not bring the whole old row (PostgreSQL: REPLICA IDENTITY FULL, and `before: full` in"
-                " the rule) go to quarantine",
+                f"primary key column {beyond[0]} of table {sink.identifier} is not in the message key; updates and "
+                "deletes without the whole old row (PostgreSQL: REPLICA IDENTITY FULL, and `before: full` in the "
+                "rule) go to quarantine",
             )
         outside = [name for name in message_key if name not in primary_key]
         if outside and sink.table.options.merge_engine != "aggregation":  # many rows become one there on purpose

@@ -89,8 +89,8 @@ def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetO
     if wanted is None or not _had_buckets(table, wanted.strip()):
         return changes
     warn_once(
-        "table %s has option 'bucket' %d now (it was rescaled or altered), but the rule into %s still states %s. The"
-        " table continues with %d; state that in the pipeline file%s",
+        "table %s has option 'bucket' %d now (it was rescaled or altered), but the rule into %s still sets %s. The "
+        "table continues with %d; set that in the pipeline file%s",
         identifier,
         table.options.bucket,
         rule.into,
@@ -156,8 +156,8 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
     wanted = next((change.value for change in changes if change.name == BUCKET), None)
     if wanted is not None and table.snapshots.latest_id() is not None:
         raise ConfigError(
-            f"option 'bucket' cannot change while the table holds rows in its buckets; state {table.options.bucket}"
-            f"{_or_rescale(table, wanted.strip())}",
+            "option 'bucket' cannot change while the table holds rows in its buckets; set "
+            f"{table.options.bucket}{_or_rescale(table, wanted.strip())}",
             option=BUCKET,
         )
 
@@ -166,7 +166,7 @@ def _or_rescale(table: Table, wanted: str) -> str:
     """The command that gives the table another number of buckets, in words, if there is one."""
     has_command = _is_rescaled(table.schema, f"{table.options.bucket}", wanted)
     command = f"tidemark table rescale {table.paths.root} --buckets {wanted}"
-    return f", or give the table the new number first: {command}" if has_command else ""
+    return f", or rescale the table first: {command}" if has_command else ""
 
 
 def _is_rescaled(schema: TableSchema, present: str, wanted: str) -> bool:

@@ -94,7 +94,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
     try:
         validate_new_table(schema)
     except ConfigError as error:
-        raise error.told(f"pipeline {pipeline}: table {identifier} cannot be made: {error}") from error
+        raise error.told(f"pipeline {pipeline}: table {identifier} cannot be created: {error}") from error
 
 
 def check_writable(table: Table, identifier: str) -> None:

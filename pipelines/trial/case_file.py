@@ -92,7 +92,8 @@ class Expectation(ConfigModel):
     """What there is when all batches of the case are done. Omitted parts are not checked."""
 
     tables: Mapping[str, tuple[Row, ...]] | None = Field(
-        default=None, description="The rows of every table that the case makes; columns that no row names are not."
+        default=None,
+        description="The rows of every table that the case creates; columns that no row names are not checked.",
     )
     changelog: Mapping[str, tuple[Row, ...]] | None = Field(
         default=None, description="The changes of a table, each `KIND: {column: value}`, in the order of each key."
@@ -132,13 +133,13 @@ class Expectation(ConfigModel):
 class Case(ConfigModel):
     """One case, which begins with an empty warehouse and a new checkpoint."""
 
-    name: Text = Field(description="What it shows; no two cases have the same name.")
-    topic: Text | None = Field(default=None, description="The topic of records that name none.")
-    key_schema: int | None = Field(default=None, description="The Avro schema of keys that name none.")
-    value_schema: int | None = Field(default=None, description="The Avro schema of values that name none.")
+    name: Text = Field(description="The behaviour that it shows; no two cases have the same name.")
+    topic: Text | None = Field(default=None, description="The topic of records without one.")
+    key_schema: int | None = Field(default=None, description="The Avro schema of keys without one.")
+    value_schema: int | None = Field(default=None, description="The Avro schema of values without one.")
     records: tuple[Record, ...] | None = Field(default=None, description="The records of a single batch.")
     batches: tuple[Step, ...] | None = Field(
-        default=None, description="Lists of records; `kill` between two ends the process behind the first."
+        default=None, description="Lists of records; `kill` between two ends the process after the first."
     )
     expect: Expectation = Field(description="What there is in the end.")
 
@@ -149,7 +150,7 @@ class Case(ConfigModel):
         steps = self.batches or ()
         for number, step in enumerate(steps):
             if step == "kill" and (number == 0 or steps[number - 1] == "kill"):
-                raise refused("`kill` ends the process of the batch before it, and there is none", "batches")
+                raise refused("`kill` ends the process of the batch before it, but there is none", "batches")
         return self
 
 
@@ -174,7 +175,7 @@ class CaseFile(ConfigModel):
         names = [case.name for case in cases]
         for number, name in enumerate(names):
             if name in names[:number]:
-                raise refused(f"two cases have the name '{name}'; give each its own")
+                raise refused(f"two cases have the name '{name}'; rename one of them")
         return cases
 
 

@@ -123,5 +123,5 @@ def _summary(report: PlanReport) -> str:
     actions = [table.action for table in report.preview.tables]
     made, changed, kept = (actions.count(action) for action in _ACTIONS)
     errors = sum(finding.level == "error" for finding in report.findings)
-    text = f"{counted(made, 'table')} to make, {changed} to change, {kept} to keep as they are"
+    text = f"{counted(made, 'table')} to create, {changed} to change, {kept} unchanged"
     return f"{text}; {counted(errors, 'prerequisite')} not met" if errors else text

@@ -158,7 +158,7 @@ def _rules(start: Start) -> Iterator[str]:
             yield "    on_change: log"
             yield "    options: { bucket: -1 }"
         elif not topic.key:
-            yield "    # The message key has no names: state the columns of the key, such as primary_key: [id]"
+            yield "    # The message key has no names: set the columns of the key, such as primary_key: [id]"
         looks = start.types.get(topic.topic, {})
         if looks:
             yield "    # JSON does not say what these columns are. Declare those that are what they look like:"

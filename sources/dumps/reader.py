@@ -79,7 +79,7 @@ class DumpFilesReader:
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
         """See ``SourceReader``; decode tasks read the records, which never pass through the JVM."""
         files = dump_files(self._settings.path)
-        self.why_nothing = f"source.files.path: {self._settings.path} holds no dump file" if not files else None
+        self.why_nothing = f"source.files.path: {self._settings.path} has no dump file" if not files else None
         if self._standing.is_new and files:
             self.why_nothing = no_topic_words(self._settings.topics, files)
         on_start(files_words(self._settings.path, files), False)

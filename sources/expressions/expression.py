@@ -307,7 +307,7 @@ def _expression_of(tree: Mapping[str, Any]) -> dict[str, Any]:
         if value and not (key == "from_table" and value.get("type") == "EMPTY"):
             raise BadExpression(f"{word} is not allowed here: an expression sees one row")
     if len(node["select_list"]) != 1:
-        raise BadExpression("expected one expression; a comma stands between two")
+        raise BadExpression("expected one expression; a comma separates two")
     root: dict[str, Any] = node["select_list"][0]
     if root.get("alias"):
         raise BadExpression(f"expected an expression alone; {root['alias']!r} names its result")

@@ -214,5 +214,5 @@ def _changed_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_ke
         "connector"
     )
     if set(fields) < set(primary_key):
-        text += f"; if ({keyed}) is meant, state primary_key: [{keyed}] in the rule"
+        text += f"; if ({keyed}) is meant, set primary_key: [{keyed}] in the rule"
     return text

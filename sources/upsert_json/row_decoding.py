@@ -32,9 +32,9 @@ from sources.values.value_forms import ValueForms
 Positions = npt.NDArray[np.int64]
 
 _NO_TIME = (
-    "history: scd2: a record without a value does not tell when the source deleted the row: let the connector write"
-    " deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip`. If rows carry no time of"
-    " the source either, name their metadata fields in `add_fields`, such as `add_fields: op`"
+    "history: scd2: a record without a value does not show when the source deleted the row: let the connector "
+    "write deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip`. If rows carry "
+    "no time of the source either, name their metadata fields in `add_fields`, such as `add_fields: op`"
 )
 
 _NO_OPENING = b"\x00"

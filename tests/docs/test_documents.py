@@ -47,7 +47,7 @@ def test_a_documented_pipeline_is_valid_without_warnings(
     file.write_text(block.text)
     with caplog.at_level(logging.WARNING, "pipelines"):
         load_pipeline(file, ENVIRONMENT)
-    here = ("no file matches", "no file or directory is there")  # the files of the page are not
+    here = ("no file matches", "the file or directory does not exist")  # the files of the page are not
     assert [m for m in caplog.messages if not any(words in m for words in here)] == []
 
 

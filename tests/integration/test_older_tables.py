@@ -81,5 +81,5 @@ def test_what_tables_lack_at_a_start_is_read_once(tmp_path: Path) -> None:
 
         told = run(range(25, 30), EAST, WEST)
 
-        assert "table lake.all" in told and "Tidemark catches it up beside the stream" in told
+        assert "table lake.all" in told and "Tidemark catches it up alongside the stream" in told
         assert row_ids(tmp_path, "all", "routed") == [*range(routed.count), *range(1000, 1000 + routed.count)], told

@@ -220,7 +220,11 @@ def test_a_missing_registry_file_is_a_warning(tmp_path: Path, caplog: pytest.Log
     file.write_text(file.read_text().replace("format: debezium-json", f"format: {form}"))
     assert tidemark("validate", file).returncode == 0
     (message,) = caplog.messages
-    assert message.startswith(f"{file}:3:") and "warning: " in message and "no file or directory is there" in message
+    assert (
+        message.startswith(f"{file}:3:")
+        and "warning: " in message
+        and "the file or directory does not exist" in message
+    )
     caplog.clear()
     (tmp_path / "schemas.json").write_text("{}")
     assert tidemark("validate", file).returncode == 0

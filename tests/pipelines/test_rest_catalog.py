@@ -164,7 +164,7 @@ def test_a_server_that_is_down_is_told_before_spark_starts(tmp_path: Path) -> No
         ("uri: {uri}", "uri: http://host/a b", "7:8: catalog.uri: expected the address of a server"),
         ("uri: {uri}", f"uri: http://{'a' * 70}.com", "7:8: catalog.uri: expected the address of a server"),
         ("{token}", "options: {{ 'header.X Team': x }}", "'header.X Team' does not name a header; write header.NAME"),
-        ("uri: {uri}", "uri: http://me:word@host", "7:8: catalog.uri: an address with a login is shown in logs"),
+        ("uri: {uri}", "uri: http://me:word@host", "7:8: catalog.uri: logs would show a login in the address"),
         ("uri: {uri}", "uri: https://dlf.cn-hangzhou.aliyuncs.com", "catalog.uri: DLF signs requests"),
         ("  uri: {uri}\n", "", "`type: rest` needs the address of the server; add `uri: http://HOST:PORT`"),
         ("type: rest", "type: filesystem", "`uri` has no effect with `type: filesystem`; set `type: rest`"),

@@ -49,7 +49,7 @@ def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
         ("the record has no message key, but table lake.t has the key of its first records (id)", BadReason.KEY),
         ("the message key is not a JSON object with fields", BadReason.KEY),
         ("a.b: its messages have no key, so table lake.t has no primary key", BadReason.KEY),
-        ("a.b: table lake.t is not made: ID of the message key (ID) is in no row", BadReason.NO_TABLE),
+        ("a.b: table lake.t is not created: ID of the message key (ID) is in no row", BadReason.NO_TABLE),
         ("embedded schema is not a Kafka Connect struct", BadReason.SCHEMA),
         ("column id BIGINT: NULL in a column that is NOT NULL", BadReason.NULL),
         ('column a\nb INT: string "x" does not fit INT', BadReason.VALUE),

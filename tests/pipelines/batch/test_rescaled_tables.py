@@ -126,7 +126,7 @@ def test_a_file_that_states_the_number_from_before_goes_on_with_the_new_one(
     compact_postponed(opened(tmp_path), Job(WriterEnvironment(str(tmp_path / "job"))), lambda _: True)
     assert (content(tmp_path), opened(tmp_path).options.bucket) == (history.rows, others[-1])
     warned = [r.getMessage() for r in caplog.records if "it was rescaled or altered" in r.getMessage()]
-    assert len(warned) == 1 and f"The table continues with {others[-1]}; state that in the pipeline file" in warned[0]
+    assert len(warned) == 1 and f"The table continues with {others[-1]}; set that in the pipeline file" in warned[0]
     topics = {topic for topic, _ in again.sinks["lake.orders"].position.offsets}
     assert "bucket" not in changed_options(again.config, "lake.orders", opened(tmp_path), topics)
 

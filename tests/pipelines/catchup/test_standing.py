@@ -117,7 +117,7 @@ CASES = {
     "its rule is back": Case(
         paused(IN_STREAM, GONE),
         replace(KNOWN, pause=replace(GONE, has_rule=True)),
-        (f"{NO_RULE}; Tidemark catches it up beside the stream",),
+        (f"{NO_RULE}; Tidemark catches it up alongside the stream",),
     ),
     "its rule is back, with topics of its own": Case(
         with_rules(paused(IN_STREAM, GONE), topics=frozenset({"b"})),
@@ -311,7 +311,7 @@ def test_a_source_that_is_back_is_read_from_where_the_table_stands_in_each_parti
     assert verdict.entry.pause is not None
     assert json.loads(verdict.entry.pause.begin or "") == expected
     assert verdict.entry.ruleless == ()
-    assert "from batch 2 on; Tidemark catches it up beside the stream" in told(verdict)[0]
+    assert "from batch 2 on; Tidemark catches it up alongside the stream" in told(verdict)[0]
     assert verdict.entry.pause.topics == ("a", "b")
 
 

@@ -60,7 +60,7 @@ def test_problems_of_several_files_come_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("second", "told"),
-    [(("shop", "other"), "name 'shop' is also the name in"), (("other", "state"), "the checkpoint is also the one of")],
+    [(("shop", "other"), "name 'shop' is also the name in"), (("other", "state"), "has the same checkpoint")],
 )
 def test_pipelines_that_would_disturb_each_other_are_refused(
     tmp_path: Path, second: tuple[str, str], told: str
@@ -75,7 +75,7 @@ def test_pipelines_do_not_share_a_quarantine(tmp_path: Path) -> None:
     for name in ("a", "b"):
         text = GOOD.format(name=name, checkpoint=name).replace("debezium-json }", "debezium-json, quarantine: bad }")
         (tmp_path / f"{name}.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=r"b\.yaml: the quarantine is also the one of .*a\.yaml, and a retry applies"):
+    with pytest.raises(ConfigError, match=r"b\.yaml: .*a\.yaml has the same quarantine, and a retry applies"):
         load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
 
 
@@ -101,7 +101,7 @@ def test_a_consumer_group_of_two_pipelines_is_told(tmp_path: Path, caplog: pytes
         assert not [r for r in caplog.records if "group_id" in r.getMessage()]
         load_pipelines([written("a", "127.0.0.1:1"), written("c", "127.0.0.1:1")])
     (told,) = [r.getMessage() for r in caplog.records if "group_id" in r.getMessage()]
-    assert f"c.yaml: group_id {tmp_path.name} is also that of" in told
+    assert f"c.yaml: group_id {tmp_path.name} is also in" in told
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,10 @@ SLIPS = {
     "source:\n  kafka: a\n    format: b": ((3, 5), "this line is indented, but the line above "),
     "source:\n  kafka: a\n format: b": (
         (3, 2),
-        "this line begins in column 2, and its block, which begins in line 1, in",
+        "this line begins in column 2, but its block (from line 1 on) in",
     ),
     "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented, but the line above "),
-    "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, and its block, which begins in line 2, in"),
+    "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, but its block (from line 2 on) in"),
     "name: 'a' b": ((1, 11), "text follows the end of a value; put the whole value in quotes"),
     "name:\u00a0shop\nversion: 1": ((1, 6), "YAML does not allow this kind of space (U+00A0); type a plain one"),
     "tables:\n  - a: {}\n\u00a0\u00a0c: d\n    e:\n      f: g": (
@@ -142,7 +142,7 @@ SLIPS = {
     ),
     'topics: ["shop\\.a"]': ((1, 16), "a backslash begins an escape in double quotes; put this text in single quotes"),
     '{"a": 1}\n{"a": 2}\n': ((2, 1), "text follows the end of the document; the file must be one block"),
-    "name: a\0b": ((1, 8), "the character U+0000 stands here; remove it"),
+    "name: a\0b": ((1, 8), "the character U+0000 is not allowed here; remove it"),
     "name: @a": ((1, 7), "a value that begins with @ needs quotes"),
     "topics: [a, *b]": ((1, 13), "a value that begins with * needs quotes"),
 }

@@ -137,7 +137,7 @@ def test_files_that_run_together_may_say_it_once_or_alike(tmp_path: Path) -> Non
     pipeline_file(tmp_path, "b", metrics={"port": 9000})
     assert len(load_pipelines([first, second])) == 2
     pipeline_file(tmp_path, "b", metrics={"port": 9001})
-    with pytest.raises(ConfigError, match=r"b\.yaml: `metrics` differs from that of .*a\.yaml"):
+    with pytest.raises(ConfigError, match=r"b\.yaml: `metrics` differs from .*a\.yaml"):
         load_pipelines([first, second])
 
 

@@ -122,7 +122,7 @@ def test_a_condition_selects_rows_as_sql_does(condition: str, ids: list[int]) ->
         ),
         (
             "time > '10:00:00.0005'",
-            "it has more than three fractional digits of a second, the most that the column holds",
+            "it has more than three fractional digits of a second, but the column holds at most three",
         ),
         (
             "raw = X'7'",

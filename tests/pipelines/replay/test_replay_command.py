@@ -80,7 +80,7 @@ def test_a_table_without_key_is_refused(tmp_path: Path) -> None:
 
 def test_an_early_end_is_refused_where_deletes_apply(tmp_path: Path) -> None:
     file = filled(tmp_path, {"sequence.field": "v"})
-    assert "takes deletes: rows that are deleted after --to would come back" in refused(
+    assert "takes deletes: rows that are deleted after --to would reappear" in refused(
         file, "--table", "lake.orders", *FROM, "--to", "2024-01-01"
     )
 
@@ -103,7 +103,7 @@ def test_wrong_requests_are_told(tmp_path: Path) -> None:
         (("--into-place", "--rebuild"), "choose --into-place (apply the records to the existing table) or --rebuild"),
         (("--rebuild", "--to", "2024-01-01"), "--to: a rebuild ends at the position of the stream; leave out --to"),
         (("--into-place", "--from", "earliest", "--allow-missing"), "--allow-missing: only --rebuild can lose rows"),
-        (("--into-place",), "--from: state where to begin"),
+        (("--into-place",), "--from is missing: give the begin, as"),
         (("--rebuild", "--abandon"), "table lake.orders has no unfinished rebuild; there is nothing to give up"),
         (("--rebuild", "--from", "snapshot:1"), "dump files are replayed from the earliest record on"),
     ],

@@ -102,7 +102,7 @@ def test_reasons_that_differ_in_values_are_one_kind() -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    ["table lake.orders_2024 is not made", "topic s1.public.t2 has no key", "/data/2024/part-0001.jsonl is cut"],
+    ["table lake.orders_2024 is not created", "topic s1.public.t2 has no key", "/data/2024/part-0001.jsonl is cut"],
 )
 def test_digits_of_names_and_paths_are_no_values(reason: str) -> None:
     assert kind_of_reason(f"{reason}: 17 of -4.5e3") == f"{reason}: ... of ..."
@@ -190,7 +190,7 @@ def test_what_was_read_beside_the_stream_is_told_with_its_bad_records() -> None:
     summary = RunSummary("shop", totals.totals, (ORDERS,), quarantine="/q")
     assert headline(summary) == "shop: nothing new for the stream"
     assert beside_lines(summary) == [
-        "lake.orders: 520 records read beside the stream, to catch it up; 3 could not be decoded and are in /q:"
+        "lake.orders: 520 records read alongside the stream, to catch it up; 3 could not be decoded and are in /q:"
         " 3 no number"
     ]
 
@@ -200,7 +200,7 @@ def test_bad_records_of_a_slice_are_a_warning(caplog: pytest.LogCaptureFixture) 
     for part in (bad, report(records=20)):
         ProgressLine("shop", "/q").beside("lake.orders", part)
     assert [r.getMessage() for r in caplog.records] == [
-        "shop: table lake.orders: of 500 records read beside the stream 3 are quarantined in /q: 3 no number"
+        "shop: table lake.orders: of 500 records read alongside the stream 3 are quarantined in /q: 3 no number"
     ]
 
 

@@ -197,7 +197,7 @@ Driver stacktrace:
         (
             "An error occurred while calling o5.collectToPython.\n: java.nio.file.NoSuchFileException: "
             "/tmp/tidemark-0/7/spark/blockmgr-a4c7/1d\n\tat a.b",
-            "/tmp/tidemark-0/7/spark/blockmgr-a4c7 is gone; a cleaner of temporary files may have removed it",
+            "/tmp/tidemark-0/7/spark/blockmgr-a4c7 no longer exists; a cleaner of temporary files may have removed it",
         ),
     ],
 )

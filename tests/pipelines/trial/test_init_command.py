@@ -89,7 +89,7 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
         "tables:",
         r"  - match: { topic: 'shop\.audit\.orders' }",
         "    into: lake.shop_audit_orders",
-        "    # The message key has no names: state the columns of the key, such as primary_key: [id]",
+        "    # The message key has no names: set the columns of the key, such as primary_key: [id]",
         r"  - match: { topic: 'shop\.public\.clicks' }",
         "    into: lake.clicks",
         "    # Every record is a row of a log of events. For the newest row of each key state the columns of",
