@@ -23,7 +23,7 @@ EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
     ("event_partition", DataType(Root.INT)),
     ("event_offset", DataType(Root.BIGINT)),
 )
-"""Kind of the row (+I, -U, +U, -D), operation as the source writes it, time of the change in the source (NULL where the
+"""Kind of the row (+I, -U, +U, -D), operation as the source writes it, time of the change in the source (NULL if the
 event has none), and the place of the record."""
 
 TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")

@@ -35,7 +35,7 @@ def place_of_change(envelope: Any) -> PlaceOfChange:
 
 
 def position_text(source: Mapping[str, Any]) -> str | None:
-    """The place in the log of the source, in parts with colons between them; None where no field has it."""
+    """The place in the log of the source, in parts with colons between them; None if no field has it."""
     for form in (_binlog, _sql_server, _postgresql, _oracle, _mongodb, _vitess):
         found = form(source.get)
         if found is not None:

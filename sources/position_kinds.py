@@ -64,7 +64,7 @@ def form_of(kind: int) -> str:
 
 
 def kind_of(form: str | None) -> int | None:
-    """The kind that a table remembers; None where it has none yet."""
+    """The kind that a table remembers; None if it has none yet."""
     return next((number for number in range(len(KINDS)) if form_of(number) == form), None)
 
 

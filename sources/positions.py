@@ -16,7 +16,7 @@ class Recorded:
     """How far a pipeline has read, by its tables."""
 
     positions: Positions
-    """The lowest of each partition; 0 where a table has read an earlier topic of that name."""
+    """The lowest of each partition; 0 if a table has read an earlier topic of that name."""
     ended: Positions
     """How far topics were read that were recreated since, and that no table has gone on in."""
     unread: frozenset[Place] = frozenset()

@@ -47,7 +47,7 @@ def timestamp_ms_of(batch: pa.RecordBatch, position: int) -> int | None:
 
 
 def timestamps_ms_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The same for all records; 0 where there is none."""
+    """The same for all records; 0 if there is none."""
     return np.asarray(pc.fill_null(_in_ms(batch.column("timestamp")), 0))
 
 

@@ -45,7 +45,7 @@ class Judge(Protocol):
         ...
 
     def committed(self, sealed: Sealed, table: str) -> Evidence | None:
-        """The snapshot by which a step came into a table; None where it has not, or where that is not known."""
+        """The snapshot by which a step came into a table; None if it has not, or where that is not known."""
         ...
 
     def is_final(self, evidence: Evidence) -> bool:
@@ -309,7 +309,7 @@ class TableJudge:
 
 
 def found_commit(table: Table, sealed: Sealed) -> Snapshot | None:
-    """The first snapshot of a step's commit to a table; None where there is none, or it has expired."""
+    """The first snapshot of a step's commit to a table; None if there is none, or it has expired."""
     snapshots, found = table.snapshots, None
     for snapshot in snapshots.newest_first() if sealed.user else ():
         if sealed.since_ms is not None and snapshot.time_ms < sealed.since_ms - CLOCK_SKEW_MS:

@@ -51,7 +51,7 @@ class Place(NamedTuple):
     topic: str
     """``malformed:FILE`` for a line of a dump that is not a record; the offset is its byte then."""
     topic_id: str
-    """Empty where it is not known."""
+    """Empty if it is not known."""
     partition: int
     offset: int
     ts: int | None

@@ -112,7 +112,7 @@ def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -
 
 
 def _topic_budget(tables: PipelineTables, topic: str) -> Budget | None:
-    """The limit for bad records of a topic that feeds no table; None where there is none."""
+    """The limit for bad records of a topic that feeds no table; None if there is none."""
     is_fed = any(known.topic == topic for known in tables.routes)
     if tables.is_retry or tables.is_catch_up or is_fed or topic in tables.paused_topics:
         return None

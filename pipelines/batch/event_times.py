@@ -18,7 +18,7 @@ class EventTimeColumns:
     """Later times do not count: they are in the future (9999-12-31, infinity), and no table is complete up to them."""
 
     def newest_ms(self, target: int, rows: pa.Table) -> int | None:
-        """The newest event time of rows for a target; None where they have none, or need none."""
+        """The newest event time of rows for a target; None if they have none, or need none."""
         name = self.of_target.get(target)
         if name is None or name not in rows.column_names:
             return None

@@ -66,7 +66,7 @@ class Files:
     created_ms: int | None
     """The creation time of the table's first schema; None: the table does not exist."""
     newest_id: int = 0
-    """Its newest snapshot; 0 where it has none."""
+    """Its newest snapshot; 0 if it has none."""
     has_expired: bool = False
     """Whether snapshots of the table have expired; only matters if no snapshot of the pipeline is left."""
 
@@ -130,7 +130,7 @@ class Verdict:
 def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
     """The standing of a table at a start, or after a change of the rules.
 
-    ConfigError if the table lacks commits and their records cannot be read again.
+    Raises ConfigError if the table lacks commits and their records cannot be read again.
     """
     verdict = Verdict(table.entry)
     if not table.is_readable:

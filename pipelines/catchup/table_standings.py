@@ -45,7 +45,7 @@ def entry_of(sink: TableSink) -> Entry:
 
 
 def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
-    """How many of the commits that the checkpoint has noted a table lacks; 0 where its snapshots do not show it."""
+    """How many of the commits that the checkpoint has noted a table lacks; 0 if its snapshots do not show it."""
     position = newest_position(table.snapshots, config.name)
     return 0 if position is None else entry.missing_commits(table.created_ms, position.commit_count)
 

@@ -284,7 +284,7 @@ class Book:
     def topic_ids(self) -> Mapping[str, str]:
         """The ids of the topics whose records are read, and the cuts of their partitions (``Position.among``).
 
-        Empty where the source has no topics with ids.
+        Empty if the source has no topics with ids.
         """
         return {**self._contents.topics, **self._contents.cuts}
 
@@ -313,7 +313,7 @@ class Book:
                 self._contents, self.has_file = new, True
 
     def _check_alone(self) -> None:
-        """ConfigError where another process has written the document since this one did."""
+        """Raise ConfigError if another process has written the document since this one did."""
         if self._written is not None and self._checkpoint.read(FILE) != self._written:
             raise ConfigError(
                 f"another process has since written {FILE} of checkpoint {self._checkpoint.location}: two processes "

@@ -44,7 +44,7 @@ class Checkpoint:
         io.write(f"{self.path}/{name}", data)
 
     def read(self, name: str) -> bytes | None:
-        """A file of ours as it is; None where there is none."""
+        """A file of ours as it is; None if there is none."""
         try:
             return self.io.read(f"{self.path}/{name}")
         except FileNotFoundError:

@@ -24,7 +24,7 @@ class Maker:
 
     option: str
     naming: str | None = None
-    """How it is given another name; None where it has always the same."""
+    """How it is given another name; None if it has always the same."""
     is_apart: bool = False
     """Whether rows may have a column of the source under the same name until they are stored."""
 
@@ -106,7 +106,7 @@ def ordering_own_column(rule: TargetRule, options: Mapping[str, str]) -> str | N
 
 
 def check_inputs(rule: TargetRule, source: str, hidden: Iterable[str]) -> None:
-    """ConfigError for a column of the source that expressions need, under the name of one that Tidemark fills."""
+    """Raise ConfigError for a column of the source that expressions need, under the name of one that Tidemark fills."""
     own = makers(rule)
     for name in hidden:
         if name in CHANGE_COLUMNS:
@@ -118,7 +118,7 @@ def check_inputs(rule: TargetRule, source: str, hidden: Iterable[str]) -> None:
 
 
 def check_means_source(rule: TargetRule, source: str, shown: Collection[str]) -> None:
-    """ConfigError where the rule renames or drops a column that it makes, and not one that the records have."""
+    """Raise ConfigError if the rule renames or drops a column that it makes, and not one that the records have."""
     made = makers(rule) | dict.fromkeys(rule.columns.add, Maker("columns.add", "give it another name there"))
     for block, names in (("rename", rule.columns.rename), ("drop", rule.columns.drop)):
         for name in names:

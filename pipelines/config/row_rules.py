@@ -29,7 +29,7 @@ def mask_key_name(rule: int, column: str) -> str:
 
 
 def mask_key_of(rule: TargetRule, column: str) -> str | None:
-    """That name for a masked column of the source; None where its mask has no key."""
+    """That name for a masked column of the source; None if its mask has no key."""
     return mask_key_name(rule.number, column) if isinstance(rule.columns.mask[column], KeyedHash) else None
 
 

@@ -291,7 +291,7 @@ class Source(ConfigModel):
 
     @property
     def start_offsets(self) -> Mapping[str, Mapping[int, int]] | None:
-        """The offsets by topic and partition at which the file says to begin; None where it says none."""
+        """The offsets by topic and partition at which the file says to begin; None if it says none."""
         start = None if self.kafka is None else self.kafka.start
         return start.offsets if isinstance(start, StartOffsets) else None
 

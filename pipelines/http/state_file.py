@@ -46,7 +46,7 @@ def state_path(config: PipelineConfig) -> Path:
 
 
 def read_state(path: Path) -> Document | None:
-    """The newest state; None where there is none. Raises OSError where it cannot be read."""
+    """The newest state; None if there is none. Raises OSError where it cannot be read."""
     try:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):

@@ -37,7 +37,7 @@ class _Wanted:
     type_name: str
     value: pa.Scalar[Any] | None
     directory_text: str | None
-    """None where only a value can be meant."""
+    """None if only a value can be meant."""
 
     def fits(self, value: pa.Scalar[Any], directory_text: str) -> bool:
         return (self.value is not None and self.value.equals(value)) or self.directory_text == directory_text
@@ -46,7 +46,7 @@ class _Wanted:
 def named_partitions(
     ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], specs: Sequence[str]
 ) -> dict[bytes, PartitionFacts]:
-    """The partitions that a spec names; ConfigError for specs that do not fit the table or name no partition."""
+    """The partitions that a spec names. Raises ConfigError for specs that do not fit the table or name no partition."""
     if not ctx.schema.partition_keys:
         raise ConfigError(f"--partition: the table at {ctx.paths.root} has no partitions; leave it out")
     found: dict[bytes, PartitionFacts] = {}

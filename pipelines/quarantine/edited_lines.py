@@ -51,7 +51,7 @@ class EditedLines:
         """The fixed line of a record; None if the file has none.
 
         A topic that was recreated has other records in the places of those before, which have other times. ConfigError
-        where the file does not say which of two is meant.
+        if the file does not say which of two is meant.
         """
         edited = self._lines.get(_record(line))
         if edited is None or (None not in (edited.line.ts, line.ts) and edited.line.ts != line.ts):

@@ -26,7 +26,7 @@ _LATE_DELETE = (
 
 
 def refusal(identifier: str, table: Table) -> str | None:
-    """Why a record that is older than the rows of the table would undo what newer ones wrote; None where it cannot."""
+    """Why a record that is older than the rows of the table would undo what newer ones wrote; None if it cannot."""
     where = replaces_newer(table.schema, table.options)
     if where is None:
         return None

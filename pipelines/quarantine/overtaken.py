@@ -49,7 +49,7 @@ class History:
         self._touched: dict[tuple[int, frozenset[Key]], frozenset[Key]] = {}
 
     def before(self, user: str, number: int) -> int | None:
-        """The newest snapshot from before a step, 0 for none at all; None where commits since then may be missing."""
+        """The newest snapshot from before a step, 0 for none at all; None if commits since then may be missing."""
         for snapshot in self._back():
             if snapshot.commit_user == user and snapshot.commit_identifier < number:
                 return snapshot.id

@@ -133,7 +133,7 @@ class Opened:
         return any(selection.takes(line, self.names.of) for line in self.bad.records())
 
     def check_known(self, table: str | None) -> None:
-        """ConfigError for a ``--table`` that the pipeline does not have and that no record is for."""
+        """Raise ConfigError for a ``--table`` that the pipeline does not have and that no record is for."""
         if table is None or table == NO_TABLE:
             return
         known = table_names(self.config)

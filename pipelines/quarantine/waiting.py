@@ -68,7 +68,7 @@ class Waiting:
         self.reading_again = list(_reading_again(config, own, checkpoint))
 
     def words(self, line: BadLine, table: str) -> str | None:
-        """Why a record for ``table`` waits; None where it does not."""
+        """Why a record for ``table`` waits; None if it does not."""
         return self.of_topic(line) or self._is_ahead(line, table) or self.of_table(table)
 
     def of_table(self, table: str) -> str | None:

@@ -82,7 +82,7 @@ class InPlace:
         return True
 
     def begin(self) -> bool:
-        """See ``Destination``; ConfigError for a range that holds nothing, and for a replay that cannot continue."""
+        """See ``Destination``. Raises ConfigError for an empty range, and for a replay that cannot continue."""
         state = self.state
         if state.void and self.takes_slices:
             how = "--into-place" if state.rebuild is None else "--rebuild"

@@ -147,7 +147,7 @@ def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
 
 
 def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> None:
-    """ConfigError if new topics feed the table since its rebuild began: the rebuilt content lacks their rows."""
+    """Raise ConfigError if new topics feed the table since its rebuild began: the rebuilt content lacks their rows."""
     position = newest_position(table.snapshots, config.name)
     fed = set() if position is None else {topic for topic, _ in position.offsets}
     new = sorted(fed - set(state.topics))

@@ -42,7 +42,7 @@ class FinishedRun:
     unfinished: tuple[str, ...] = ()
     """The parts of the source that could not be read to their end, or that lead to no table."""
     why_nothing: str | None = None
-    """Why there was nothing to read; None where the tables had it all."""
+    """Why there was nothing to read; None if the tables had it all."""
 
 
 def summarize(done: FinishedRun, file: str, *, is_complete: bool = True) -> RunSummary:
@@ -72,7 +72,7 @@ def summarize(done: FinishedRun, file: str, *, is_complete: bool = True) -> RunS
 
 
 def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> TableSample | None:
-    """The sample; None where the table cannot be read, which ``unread`` then says."""
+    """The sample; None if the table cannot be read, which ``unread`` then says."""
     try:
         return _sample(identifier, table)
     except (TidemarkError, OSError) as error:

@@ -73,7 +73,7 @@ class RunSummary:
     unfinished: tuple[str, ...] = ()
     """Files and topics that could not be read, in words."""
     why_nothing: str | None = None
-    """Why there was nothing to read; None where the tables had it all."""
+    """Why there was nothing to read; None if the tables had it all."""
     is_complete: bool = True
     """Whether the run read all that there was; False if a signal stopped it."""
     file: str | None = None

@@ -217,7 +217,7 @@ def _partition_text(table: Table, bucket: BucketId) -> str:
 
 
 def _key_text(table: Table, key: bytes) -> str | None:
-    """The values of a serialized key, joined by commas; None where the file has none."""
+    """The values of a serialized key, joined by commas; None if the file has none."""
     values = table.context.key_values(key)
     return None if values is None else ", ".join("NULL" if value is None else str(value) for value in values)
 

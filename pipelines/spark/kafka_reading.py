@@ -22,7 +22,7 @@ def reads_directly(config: PipelineConfig) -> bool:
 
 
 def why_spark_reads(config: PipelineConfig) -> str | None:
-    """Why ``auto`` leaves a pipeline to Spark's reader; None where it does not."""
+    """Why ``auto`` leaves a pipeline to Spark's reader; None if it does not."""
     kafka = config.source.kafka
     if kafka is None or kafka.reader != "auto":
         return None

@@ -49,7 +49,7 @@ class NamelessUser:
 
 
 def nameless_user(environment: Mapping[str, str] | None = None) -> NamelessUser | None:
-    """Who this process is to be for the JVM; None where the system knows it."""
+    """Who this process is to be for the JVM; None if the system knows it."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:

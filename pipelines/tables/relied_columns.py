@@ -72,13 +72,13 @@ def check_hidden(
     *,
     is_first: bool,
 ) -> None:
-    """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
+    """Raise SchemaChangeRefused for a new column in rows that have lost a hidden one: it may be its new name.
 
-    Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
-    A hidden column counts if the table has it or remembers it, or if other rows here have it. The file may name one
-    that never came, or is long gone. If several source tables feed the table, a column counts for those whose rows have
-    had it. ``is_first`` says that no rows of this one came before; ``there`` are the hidden columns that some rows here
-    have.
+    A hidden column is masked or dropped. Every record with a new column shows its shape: by its embedded schema, or by
+    its row, if that is whole. A hidden column counts if the table has or has had it, or if other rows here have it. The
+    file may name one that never appeared, or that was dropped long ago. If several source tables feed the table, a
+    column counts for those whose rows have had it. ``is_first``: there were no earlier rows of this source table;
+    ``there`` are the hidden columns that some rows here have.
     """
     known = names_decoded(rule, sink.table)
     before = _there_before(of_table, rule, sink, source, known, is_first)

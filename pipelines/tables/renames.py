@@ -161,10 +161,10 @@ def followed(
     schemas: Sequence[ShownSchema],
     known: ColumnSources,
 ) -> Followed:
-    """Hold the embedded schemas of a batch against the columns of a table, the oldest first.
+    """Compare the embedded schemas of a batch with the columns of a table, the oldest first.
 
-    Columns that the rule names keep their names. SchemaChangeRefused for one that keys or options name. Without a
-    ``schema`` the table does not exist yet.
+    Columns that the rule names keep their names. Raises SchemaChangeRefused for one that keys or options name. Without
+    a ``schema`` the table does not exist yet.
     """
     following = _Following(schema, rule, layout, schemas, known)
     for number, shown in enumerate(schemas):

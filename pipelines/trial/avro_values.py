@@ -108,7 +108,7 @@ def _path(at: Sequence[str]) -> str:
 
 
 def avro_schema(number: int, schema: Any, where: str) -> AvroSchema:
-    """A schema of a case file: itself, or the answer of a registry. ConfigError for other text."""
+    """A schema of a case file: itself, or the answer of a registry. Raises ConfigError for other text."""
     named: dict[str, Any] = {}
     try:
         is_answer = isinstance(schema, Mapping) and isinstance(schema.get("schema"), str)

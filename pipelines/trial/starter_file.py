@@ -45,7 +45,7 @@ class Start:
 
     @property
     def format(self) -> str | None:
-        """Their format; None where no topic can be read."""
+        """Their format; None if no topic can be read."""
         return self.read[0].format if self.read else None
 
     @property

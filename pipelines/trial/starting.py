@@ -97,7 +97,7 @@ def _with_types(start: Start, sample: Sample, where: str) -> Start:
 
 
 def resolved(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with references to the environment replaced; ConfigError for a variable that is not set."""
+    """The properties with references to the environment replaced. Raises ConfigError for a variable that is not set."""
     found = {}
     for name, value in properties.items():
         for variable in _REFERENCE.findall(value):

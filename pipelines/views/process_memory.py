@@ -21,7 +21,7 @@ class ProcessUse:
 
 
 def memory_by_kind(pid: int | None = None, proc: str = _PROC) -> Mapping[str, ProcessUse]:
-    """``driver``, ``jvm`` and ``workers`` as far as they run on this machine; empty where there is no ``/proc``."""
+    """``driver``, ``jvm`` and ``workers`` as far as they run on this machine; empty if there is no ``/proc``."""
     driver = os.getpid() if pid is None else pid
     kinds: dict[str, list[int]] = {"driver": [driver]}
     for child in _children(driver, proc):

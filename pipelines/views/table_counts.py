@@ -54,7 +54,7 @@ class OutOfStream:
     """The reason without values of rows."""
     since_s: float | None = None
     behind_at: Mapping[Place, int] | None = None
-    """The next offsets; None where they are not known."""
+    """The next offsets; None if they are not known."""
     topics: Collection[str] = ()
     has_bad_records: bool = False
     """Whether these are why."""

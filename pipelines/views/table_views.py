@@ -80,7 +80,7 @@ class EventView:
     """When it happened last."""
     kind: EventKind
     table: str
-    """Empty where it is about the whole pipeline."""
+    """Empty if it is about the whole pipeline."""
     reason: str
     """Further details. May contain values of rows."""
     public_reason: str = ""

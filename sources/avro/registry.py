@@ -51,7 +51,7 @@ class SchemaSource(Protocol):
     """A source of schemas."""
 
     def find(self, ref: SchemaRef, form: str) -> Found:
-        """The text of a schema in a form. Raises MalformedRecord if there is none; Outage if no registry answers."""
+        """The text of a schema in a form. Raises MalformedRecord for an unknown one, Outage if no registry answers."""
         ...
 
 

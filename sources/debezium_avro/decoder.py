@@ -46,7 +46,7 @@ Positions = npt.NDArray[np.int64]
 class DebeziumAvroDecoder:
     """Decoder of Debezium's change events in Avro. Picklable: the registry travels as its settings.
 
-    ``decode`` raises Outage while the registry does not answer and ConfigError where it refuses the settings; the batch
+    ``decode`` raises Outage while the registry does not answer and ConfigError if it refuses the settings; the batch
     is decoded again then.
     """
 

@@ -38,7 +38,7 @@ class RecordReading:
 
     @property
     def keys(self) -> Frames | None:
-        """None where keys are not Avro."""
+        """None if keys are not Avro."""
         return None if self._key_format in ("json", "text") else self._framing["key"].frames
 
     def schema(self, frames: Frames, code: int) -> Node | MalformedRecord:

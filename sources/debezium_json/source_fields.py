@@ -127,7 +127,7 @@ def _places(tail: bytes, wanted: Sequence[str]) -> Mapping[str, tuple[int, int]]
 
 
 def _by_arrow(texts: pa.Array, first: Any, shape: RecordShape, wanted: Sequence[str]) -> Mapping[str, pa.Array] | None:
-    """The columns of texts whose fields have the types of the first one; None where Arrow does not take them."""
+    """The columns of texts whose fields have the types of the first one; None if Arrow does not take them."""
     if may_be_deep(texts).any():
         return None
     types = {name: _type_of(name, first) for name in wanted}

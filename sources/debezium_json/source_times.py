@@ -25,7 +25,7 @@ _LONGEST_FORM = 1 << 10
 
 
 def source_times(events: TableEvents) -> pa.Array:
-    """Milliseconds since the epoch as int64; NULL where the event has none."""
+    """Milliseconds since the epoch as int64; NULL if the event has none."""
     if events.times_ms is not None:
         return events.times_ms
     if events.values is not None:
@@ -54,7 +54,7 @@ def _find(texts: Records, tails: Tails, times: npt.NDArray[np.int64], known: npt
 
 
 def _distance(tail: bytes) -> int:
-    """How far before the end of a tail the digits of the time begin; 0 where they are not at the top of the source."""
+    """How far before the end of a tail the digits of the time begin; 0 if they are not at the top of the source."""
     begin = tail.find(_NAME, 0, _LONGEST_FORM) + len(_NAME)
     before, digits, behind = (
         tail[:begin],

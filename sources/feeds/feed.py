@@ -179,7 +179,7 @@ class Feed(Protocol):
         return next((time for time in found if _is_time(time, self.time_type)), None)
 
     def times_ms(self, raw: pa.Array) -> pa.Array:
-        """Milliseconds since the epoch (int64) from ``raw_times``; NULL where they have none."""
+        """Milliseconds since the epoch (int64) from ``raw_times``; NULL if they have none."""
         ...
 
     def place_of(self, value: Row) -> PlaceOfChange:

@@ -77,7 +77,7 @@ def row_objects(rows: Rows) -> list[Mapping[str, Any] | None]:
 
 
 def image_column(rows: Rows, name: str) -> pa.Array | list[Any]:
-    """The JSON values of one column; NULL where the image or the field is missing."""
+    """The JSON values of one column; NULL if the image or the field is missing."""
     if isinstance(rows, list):
         return [None if row is None else row.get(name) for row in rows]
     index = rows.type.get_field_index(name)

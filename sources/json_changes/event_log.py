@@ -41,7 +41,7 @@ class EventLog:
         self._places: dict[int, PlaceOfChange] = {}
 
     def note(self, positions: npt.NDArray[np.int64], ops: npt.NDArray[np.int8], times_ms: pa.Array) -> None:
-        """Events with their operations and times (int64, NULL where unknown)."""
+        """Events with their operations and times (int64, NULL if unknown)."""
         self._ops[positions] = ops
         self._times[positions] = np.asarray(times_ms.fill_null(0))
         self._has_time[positions] = np.asarray(times_ms.is_valid())
@@ -66,7 +66,7 @@ class EventLog:
         return SourcePositions(self._kinds[positions], texts.take(pa.array(index, mask=index < 0)))
 
     def times(self, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """Of records by position, in milliseconds; NULL where the event has none."""
+        """Of records by position, in milliseconds; NULL if the event has none."""
         return pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
 
     def note_places(self, positions: npt.NDArray[np.int64], places: Iterable[PlaceOfChange]) -> None:

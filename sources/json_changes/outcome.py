@@ -47,7 +47,7 @@ class KeyTexts(Protocol):
     """The message keys of a batch as JSON texts, if the records have them in another form."""
 
     def texts(self, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """The keys at these positions as binary texts; NULL where there is none."""
+        """The keys at these positions as binary texts; NULL if there is none."""
         ...
 
 

@@ -129,7 +129,7 @@ def ended_with(end: bytes, texts: pa.Array) -> pa.Array:
 
 
 def cuts_at(mark: bytes, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where the tail of each text begins, which is at the last ``mark``; -1 where it was not found.
+    """Where the tail of each text begins, which is at the last ``mark``; -1 if it was not found.
 
     Tails have few distinct lengths: a length found in one text is tried on all others at once.
     """

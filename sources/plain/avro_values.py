@@ -44,7 +44,7 @@ class AvroValues:
         return Frames((), (), codes, np.zeros(len(codes), np.int64))
 
     def schema(self, code: int) -> Node:
-        """The writer schema of a code. MalformedRecord where there is none."""
+        """The writer schema of a code. Raises MalformedRecord if there is none."""
         if self.schemas.schema_file is not None:
             return schema_of_file(self.schemas.schema_file)
         assert self.schemas.registry is not None
@@ -100,7 +100,7 @@ def _row_schema(schema: Node) -> EmbeddedSchema:
 
 @lru_cache(maxsize=64)
 def schema_of_file(place: str) -> Node:
-    """The schema of ``schema_file``; ConfigError where there is none."""
+    """The schema of ``schema_file``. Raises ConfigError if there is none."""
     try:
         text = Path(place.removeprefix("file://")).read_text(encoding="utf-8")
         return read_writer_schema(text)

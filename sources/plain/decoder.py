@@ -33,12 +33,12 @@ class PlainValues(Protocol):
 
     @property
     def parse(self) -> Parse | None:
-        """Reads one value; None where values are JSON."""
+        """Reads one value; None if values are JSON."""
         ...
 
     @property
     def own_keys(self) -> OwnKeys | None:
-        """Reads message keys in the same format; None where there are none."""
+        """Reads message keys in the same format; None if there are none."""
         ...
 
     def rows(self, outcome: Outcome) -> RowReading:

@@ -73,7 +73,7 @@ class PlainKeys:
         return pa.array([None if isinstance(text, MalformedRecord) else text for text in found], pa.binary())
 
     def problem(self, position: int) -> str | None:
-        """Why the key at a position cannot be read; None where it can."""
+        """Why the key at a position cannot be read; None if it can."""
         found = None if self.options.key_format == "none" else self._text(position)
         return str(found) if isinstance(found, MalformedRecord) else None
 

@@ -22,7 +22,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 Values: TypeAlias = Sequence[Any]
-"""Values of one field, None where there is none."""
+"""Values of one field, None if there is none."""
 
 Schema: TypeAlias = Mapping[str, Any]
 """A Kafka Connect schema."""
@@ -39,7 +39,7 @@ class ValueColumn:
 
 @dataclass(frozen=True, slots=True)
 class FieldColumn:
-    """How a field of many messages becomes an array; ``array`` takes the messages, None where there is none."""
+    """How a field of many messages becomes an array; ``array`` takes the messages, None if there is none."""
 
     name: str
     schema: Schema

@@ -123,7 +123,7 @@ class AvroRows:
 def row_schema(schema: Node, struct_of: Callable[[Node], Mapping[str, Any]]) -> EmbeddedSchema:
     """The columns of the rows that a schema writes; ``struct_of`` makes a Kafka Connect struct of their record.
 
-    Raises MalformedRecord where it writes no record, or one that is not usable.
+    Raises MalformedRecord if it writes no record, or one that is not usable.
     """
     record = schema.value
     if record is None or record.kind is not AvroKind.RECORD:

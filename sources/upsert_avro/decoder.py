@@ -42,7 +42,7 @@ from sources.values.value_forms import ValueForms
 class UpsertAvroDecoder:
     """Decoder of rows without envelope in Avro. Picklable: the registry travels as its settings.
 
-    ``decode`` raises Outage while the registry does not answer and ConfigError where it refuses the settings; the batch
+    ``decode`` raises Outage while the registry does not answer and ConfigError if it refuses the settings; the batch
     is decoded again then.
     """
 

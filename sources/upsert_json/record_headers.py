@@ -22,7 +22,7 @@ class RecordHeaders:
             self._headers = None
 
     def texts(self, name: str) -> pa.Array | None:
-        """Per record the text of its last header of this name, NULL where it has none; None if no record has one."""
+        """Per record the text of its last header of this name, NULL if it has none; None if no record has one."""
         if name not in self._found:
             self._found[name] = self._texts(name)
         return self._found[name]

@@ -186,7 +186,7 @@ class _Found:
         return f"op is {op!r}, and not c, r, u or d"
 
     def times_ms(self) -> pa.Array:
-        """When the source made each change, as int64; NULL where nothing gives it."""
+        """When the source made each change, as int64; NULL if nothing gives it."""
         parts = []
         for role, per_ms in TIMES.items():
             texts = self.text(role)

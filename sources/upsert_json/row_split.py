@@ -107,7 +107,7 @@ class _Tails:
         self.usable = cut.told_by_first([*map(self._read, members, cut.firsts)])
 
     def _read(self, members: Mapping[str, Any] | None, tail: bytes) -> list[bytes] | None:
-        """Note where the time of a tail is; gives its literals, None where the shape is not usable."""
+        """Note where the time of a tail is; gives its literals, None if the shape is not usable."""
         time_at = None if members is None else self._time_of(members, tail)
         self._time_at.append(time_at or (0, False))
         return None if members is None or time_at is None else self._literals(members, tail)
@@ -140,7 +140,7 @@ class _Tails:
         return None if any(members.get(name) is not None for name in others) else (0, False)
 
     def times_ms(self) -> pa.Array:
-        """The times of all tails as int64, NULL where a tail has none."""
+        """The times of all tails as int64, NULL if a tail has none."""
         at = np.array([at for at, _ in self._time_at], np.int64)[self._cut.shape_of]
         there = np.array([is_there for _, is_there in self._time_at], np.bool_)[self._cut.shape_of] & self.usable
         times = np.zeros(len(self._cut.shape_of), np.int64)

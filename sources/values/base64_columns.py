@@ -58,7 +58,7 @@ def decode_base64(strings: pa.Array) -> DecodedBase64:
 
 
 def _without(strings: pa.Array, malformed: npt.NDArray[np.bool_]) -> DecodedBase64:
-    """Decode the other entries; malformed ones get length 0 where they stand."""
+    """Decode the other entries; malformed ones get length 0."""
     rest = decode_base64(strings.filter(pa.array(~malformed)))
     good = np.flatnonzero(~malformed)
     after = np.searchsorted(good, np.arange(len(strings)))
