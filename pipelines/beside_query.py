@@ -53,7 +53,7 @@ class OfQuery:
     compactions: Compactions
     observers: Sequence[BatchObserver]
     seen: PipelineState
-    """Hears of work beside the stream."""
+    """Observes the work alongside the stream."""
     scratch_dir: str
     opened: AllOpen
     tables: Callable[[], PipelineTables | None]

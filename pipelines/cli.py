@@ -32,7 +32,7 @@ from sources.wording import counted
 
 WRONG_REQUEST = 2
 _INTERRUPTED = 130
-"""What typer exits with after Ctrl-C."""
+"""Typer's exit code after Ctrl-C."""
 
 
 class _Commands(GivenOnce):

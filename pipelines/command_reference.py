@@ -1,7 +1,7 @@
-"""The help of each command in docs/COMMANDS.md, made from the commands themselves.
+"""The help of each command in docs/COMMANDS.md, generated from the commands themselves.
 
-``python -m pipelines.command_reference docs/COMMANDS.md`` writes what stands between ``<!-- help: COMMAND -->`` and
-``<!-- end of help -->`` again. All other text of the page is written by hand and stays.
+``python -m pipelines.command_reference docs/COMMANDS.md`` replaces the text between ``<!-- help: COMMAND -->`` and
+``<!-- end of help -->``. All other text of the page is written by hand and stays.
 """
 
 from __future__ import annotations

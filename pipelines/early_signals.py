@@ -32,7 +32,7 @@ def _note(_number: int, _frame: FrameType | None) -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """Nothing has begun, so nothing is to be finished."""
+    """Nothing has begun, so there is nothing to finish."""
     sys.stderr.write("tidemark: stopped (SIGTERM) before anything had begun\n")
     sys.stderr.flush()
     os._exit(0)

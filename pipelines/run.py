@@ -181,7 +181,7 @@ def _run(
 
 
 def _tell_unmatched(runs: Sequence[SupervisedPipeline]) -> None:
-    """Warn of what the files name and the sources do not have; the run has done its work whatever this meets."""
+    """Warn of names in the files that the sources do not have; a failure here does not matter to the finished run."""
     for run in runs:
         with suppress(TidemarkError, OSError):
             for text in () if run.query is None else run.query.unmatched():
@@ -268,9 +268,9 @@ def _tell_not_started(waiting: Sequence[SupervisedPipeline]) -> None:
 
 
 def _install_signal_handlers(stop: threading.Event, when: str) -> None:
-    """SIGTERM and Ctrl-C ask for a clean stop, said to come ``when``; a second Ctrl-C ends the process at once.
+    """SIGTERM and Ctrl-C request a clean stop, announced for ``when``; a second Ctrl-C ends the process at once.
 
-    Called again after Spark has started, because pyspark puts its own Ctrl-C handler in place.
+    Called again after Spark has started, because pyspark installs its own Ctrl-C handler.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:

@@ -68,7 +68,7 @@ Begin = Callable[[PreparedPipeline], PipelineQuery]
 
 
 class SupervisedPipeline(BatchObserver):
-    """Polled by the main thread. ``observers`` hear of the batches of all its queries."""
+    """Polled by the main thread. ``observers`` observe the batches of all its queries."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SupervisedPipeline(BatchObserver):
         self.query: PipelineQuery | None = None
         """The newest one that was begun."""
         self.failure: Exception | None = None
-        """What ended the pipeline."""
+        """The error that ended the pipeline."""
         self._once = once
         self._begin: Begin = lambda found: PipelineQuery(spark, found, once, (*observers, seen, self), handlers, seen)
         self._look: Callable[[PipelineConfig], PreparedPipeline] = prepared
@@ -99,7 +99,7 @@ class SupervisedPipeline(BatchObserver):
         self._stop_s: float | None = None
         self._trouble: Trouble | None = None
         self._has_ended_batch = False
-        """Whether the running query has brought a batch to its end."""
+        """Whether the running query has completed a batch."""
         self.losses = Losses()
         """Records that were lost before they were read."""
         self._reader: SourceReader | None = None

@@ -30,7 +30,7 @@ class Trouble:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the pipeline can continue from its checkpoint by itself once the cause is gone."""
+    """Whether the pipeline can continue from its checkpoint by itself after the cause has passed."""
     if isinstance(error, OSError):
         return passes(error)
     return isinstance(error, Outage | CommitConflict | CommitOutcomeUnknown | TopicsChanged)

@@ -185,7 +185,7 @@ def lines_of(io: FileIO, path: str, file: str) -> Iterator[BadLine | DamagedLine
 
 
 def read_line(file: str, number: int, text: bytes) -> BadLine | DamagedLine:
-    """What the line holds."""
+    """The content of the line."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:

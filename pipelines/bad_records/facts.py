@@ -34,7 +34,7 @@ OpenOffsets: TypeAlias = Mapping[tuple[str, int], np.ndarray]
 
 _NO_TIME = -(1 << 62)
 _CLOSED, _FINISHED = -1, -2
-"""In place of the file of a record that is not open. A finished one stays closed, whatever becomes of its table."""
+"""Replaces the file of a record that is not open. A finished record stays closed, whatever happens to its table."""
 
 
 class Judge(Protocol):

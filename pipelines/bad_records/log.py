@@ -92,7 +92,7 @@ class Evidence(Document):
 
 
 class Sealed(Document):
-    """What a step is about to commit."""
+    """A step that is about to commit, with its bad records."""
 
     kind: Literal["sealed"] = "sealed"
     step: str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What one batch brought to one table."""
+    """The effect of one batch on one table."""
 
     identifier: str
     row_count: int
@@ -48,7 +48,7 @@ class BatchReport:
     tables: tuple[TableReport, ...]
     seconds: Mapping[str, float]
     task_seconds: Mapping[str, float]
-    """Time inside the tasks per step, summed over tasks that run side by side."""
+    """Time inside the tasks per step, summed over parallel tasks."""
     started_s: float
     ended_s: float
     bad_kinds: Mapping[BadKind, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class BatchReport:
 
 
 class BatchObserver:
-    """Hears of the batches of one pipeline; overrides what it wants to hear.
+    """Observes the batches of one pipeline; subclasses override the calls that they need.
 
     ``begin`` and ``end`` run on two threads, possibly at the same time. The pipeline waits for them, and an exception
     in them ends it. Every batch that ends has begun; one that fails does not end.

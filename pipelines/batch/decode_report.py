@@ -37,7 +37,7 @@ class DecodeReport:
     """The report of one decode task; travels to the driver with the blobs."""
 
     read: dict[tuple[str, int], ReadOffsets] = field(default_factory=dict)
-    """What was read, per (topic, partition)."""
+    """The ranges read, per (topic, partition)."""
     newest_s: dict[tuple[str, int], float] = field(default_factory=dict)
     """The newest time of those records, where they have one."""
     event_times_ms: dict[tuple[int, str, int], int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class DecodeReport:
     events: Counter[int] = field(default_factory=Counter)
     """Records that gave rows, per target."""
     begins: dict[tuple[str, int], int] = field(default_factory=dict)
-    """The first offset read of each; noted with the gaps."""
+    """The first offset read of each; recorded with the gaps."""
     gaps: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=dict)
     """The missing offsets (begin, end) inside the ranges read; recorded only on request."""
     record_count: int = 0
@@ -64,7 +64,7 @@ class DecodeReport:
     bad_places: dict[tuple[str, SourceTable | None], tuple[int, int]] = field(default_factory=dict)
     """Partition and offset of the first bad record of each."""
     bad_looks: dict[tuple[str, SourceTable | None], str] = field(default_factory=dict)
-    """What it looks like."""
+    """The look of the record."""
     skipped: Counter[SourceTable] = field(default_factory=Counter)
     """Records of source tables that the pipeline leaves out."""
     taken: Counter[SourceTable] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ class DecodeReport:
 
 
 def note_gaps(batch: pa.RecordBatch, report: DecodeReport) -> None:
-    """Call before the new ends are noted: the ends of the previous batch count."""
+    """Call before the new ends are recorded: the ends of the previous batch count."""
     places = pa.table({name: batch.column(name) for name in ("topic", "partition")})
     distinct = places.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
     all_offsets = np.asarray(batch.column("offset"))
@@ -135,7 +135,7 @@ _PLACE = re.compile(r"^byte \d+ of .*?: ")
 """The place of a line in a dump, shortened: a long path would leave no room for the reason."""
 
 _KIND_LENGTH = 400
-"""Room for what is wrong and its remedy; it bounds what names of columns and messages of others make of a reason."""
+"""The space for a problem and its remedy; it limits the length of names and foreign messages in a reason."""
 
 
 def kind_of_reason(reason: str) -> str:

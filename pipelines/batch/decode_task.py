@@ -261,7 +261,7 @@ class _Taken:
 
     change: ChangeBatch
     index: int
-    """Of the target."""
+    """The index of the target."""
     record_count: int
     stored: int
     """How many of the records the table already has."""

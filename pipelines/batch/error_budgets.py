@@ -25,7 +25,7 @@ REASONS_TOLD = 3
 
 @dataclass(slots=True)
 class _Records:
-    """The records of one table, or of a topic that leads to no table, in one batch by outcome."""
+    """The records in one batch of one table, or of a topic without a table, by outcome."""
 
     budget: Budget
     taken: int = 0
@@ -34,7 +34,7 @@ class _Records:
     first: tuple[str, int, int] | None = None
     """Topic, partition and offset of a bad record, the first one of its partition."""
     look: str = ""
-    """What that record looks like."""
+    """The look of that record."""
     is_of_table: bool = True
 
     @property
@@ -53,9 +53,8 @@ def exceeded_budgets(
 ) -> Sequence[TooManyBadRecords]:
     """The refusals of tables with more bad records than their rules allow.
 
-    A record that names no source table, because it cannot be read, counts for every table that its topic feeds. If a
-    topic leads to no table, the pipeline refuses it if it has no other table to continue with, and reports it
-    otherwise.
+    A record that names no source table, because it cannot be read, counts for every table that its topic feeds. A topic
+    without a table is refused if the pipeline has no table to continue with, and otherwise reported.
     """
     found, topics = _bad_records(reports, tables)
     where = "a slice of its catch-up" if tables.is_catch_up else f"batch {batch_id}"
@@ -77,7 +76,7 @@ def exceeded_budgets(
 def _bad_records(
     reports: Sequence[DecodeReport], tables: PipelineTables
 ) -> tuple[dict[str, _Records], dict[str, _Records]]:
-    """The budgets of tables that have a limit, and of topics that lead to no table, each by name."""
+    """The budgets of tables that have a limit, and of topics without a table, each by name."""
     found: dict[str, _Records] = {}
     topics: dict[str, _Records] = {}
     for report in reports:
@@ -94,9 +93,9 @@ def _bad_records(
 
 
 def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -> dict[str, Budget | None]:
-    """How many bad records the tables may have that a bad record counts for.
+    """The limits of the tables for which a bad record counts.
 
-    If ``source`` is unknown, these are all tables that the topic feeds, or the table that its name leads to.
+    If ``source`` is unknown, these are all tables that the topic feeds, or the table that matches its name.
     """
     if tables.is_retry:
         return {}
@@ -139,7 +138,7 @@ def _taken(reports: Sequence[DecodeReport], tables: PipelineTables) -> Counter[s
 
 
 def _good(reports: Sequence[DecodeReport], tables: PipelineTables, topics: Mapping[str, _Records]) -> Counter[str]:
-    """How many records of each topic that leads to no table are not bad, such as heartbeats."""
+    """The number of good records of each topic without a table, such as heartbeats."""
     fed = {source.topic for source in tables.routes}
     good: Counter[str] = Counter()
     for report in reports:

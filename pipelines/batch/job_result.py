@@ -48,7 +48,7 @@ class JobResult:
 
     @property
     def task_seconds(self) -> dict[str, float]:
-        """Time inside the tasks per step, summed over tasks that run side by side."""
+        """Time inside the tasks per step, summed over parallel tasks."""
         totals: defaultdict[str, float] = defaultdict(float)
         waits = ({"shuffle": waited.seconds} for waited in self.waits)
         for seconds_of_part in (*(r.seconds for r in self.reports), *waits, *(w.seconds for w in self.writes)):

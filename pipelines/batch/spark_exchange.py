@@ -48,9 +48,9 @@ MakeExchange = Callable[[DataFrame, Compactions], Exchange]
 
 
 class ShuffleExchange:
-    """An ``Exchange`` over the blobs that ``decode_stream.decoded`` makes of a batch's records, not computed yet.
+    """An ``Exchange`` over the blobs of ``decode_stream.decoded``, which are not computed yet.
 
-    The driver hears from a write task when it ends, so compactions are a job of their own after the commit.
+    The driver gets the result of a write task only when it ends, so compactions are a separate job after the commit.
     """
 
     is_one_job = True
@@ -85,7 +85,7 @@ StartJob = Callable[[Callable[[], None]], Future[None]]
 
 
 class SpoolExchange:
-    """An ``Exchange`` over the blobs that ``decode_stream.decoded`` makes of a batch's records, not computed yet.
+    """An ``Exchange`` over the blobs of ``decode_stream.decoded``, which are not computed yet.
 
     ``start_job`` runs the write job, whose compactions continue after ``write`` has returned.
     """

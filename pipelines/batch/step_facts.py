@@ -36,7 +36,7 @@ from sinks.quarantine import Quarantine
 
 @dataclass(slots=True)
 class StepFacts:
-    """The notes of one run of a step; on the driver. Without a quarantine there are none."""
+    """The facts of one run of a step; on the driver. Without a quarantine there are none."""
 
     batch: BatchRun
     tables: PipelineTables

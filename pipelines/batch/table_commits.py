@@ -79,7 +79,7 @@ class TableCommits:
             self._begun.append((identifier, self._start(partial(self._commit, identifier, messages, departed))))
 
     def end(self) -> Ended:
-        """Wait for the commits that have begun and note the published snapshots.
+        """Wait for the running commits and record the published snapshots.
 
         Raises errors that are not a failure of a table.
         """

@@ -141,7 +141,7 @@ RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], B
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What slices are cut and done with."""
+    """The values for cutting and running slices."""
 
     reader: SliceReader
     run: RunSlice
@@ -199,7 +199,7 @@ class Destination(Protocol):
         ...
 
     def note(self, reached: Reached, report: BatchReport | None = None) -> None:
-        """Keep how far it is, durably, and what its last slice has brought."""
+        """Store the progress durably, and the result of its last slice."""
         ...
 
     def has_met(self, end: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""How the tables stand that are not in the stream of their pipeline, for people and for programs."""
+"""The standing of tables outside the stream of their pipeline, for people and for programs."""
 
 from __future__ import annotations
 

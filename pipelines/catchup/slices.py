@@ -35,7 +35,7 @@ SLICE_S = 2.0
 
 
 def paced(run: RunSlice, pace: Pace, on_slice: Callable[[BatchReport, PipelineTables], None]) -> RunSlice:
-    """Applies slices as ``run`` does, and measures them; ``on_slice`` hears what each has brought to which tables."""
+    """Applies slices as ``run`` does, and measures them; ``on_slice`` gets the result of each by table."""
 
     def measured(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
         began_s = time.monotonic()

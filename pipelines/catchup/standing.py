@@ -55,7 +55,7 @@ class StreamFacts:
     after: str | None
     """The end of that batch, if an earlier process began it."""
     topic_ids: Mapping[str, str]
-    """Of the topics that are read."""
+    """The ids of the topics that are read."""
     now_ms: int
 
 
@@ -76,13 +76,13 @@ class RuleFacts:
     """The state of a table by the rules."""
 
     is_written: bool = True
-    """Whether a rule leads its earlier source tables to it."""
+    """Whether a rule routes its earlier source tables to it."""
     is_filled: bool = False
     """Whether that one fills new tables from the first record (``backfill``)."""
     topics: frozenset[str] | None = frozenset()
     """Topics that the stream has passed and whose records the rules may route to the table; None: any topic."""
     ruleless: frozenset[FedBy] = frozenset()
-    """The source tables that fed it and are led elsewhere, or nowhere, now."""
+    """The source tables that fed it and that rules now route elsewhere, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class TableFacts:
 
     name: str
     entry: Entry = UNKNOWN
-    """The note in the checkpoint; empty if the checkpoint does not know the table."""
+    """The entry in the book; empty if the checkpoint does not know the table."""
     position: Position | None = None
     """The pipeline's newest in its snapshots; None: it has none."""
     files: Files | None = None
@@ -113,14 +113,14 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a table stands from now on."""
+    """The new standing of a table."""
 
     entry: Entry
     """The entry to record about the table; an empty entry: nothing."""
     remarks: tuple[tuple[int, str], ...] = ()
     """Lines for the log, with their levels."""
     is_moved: bool = False
-    """Whether it is caught up from another place than was noted."""
+    """Whether it is caught up from another position than recorded."""
 
     def but(self, entry: Entry, *remarks: tuple[int, str], is_moved: bool = False) -> Verdict:
         """The verdict with more decided."""
@@ -190,7 +190,10 @@ def _new(table: TableFacts, stream: StreamFacts) -> Verdict:
 
 
 def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
-    """No rule leads to the table: the stream continues without it, and its place is kept for a later rule."""
+    """No rule routes records to the table: the stream continues without it.
+
+    The table keeps its position for a later rule.
+    """
     entry, pause = verdict.entry, verdict.entry.pause
     if pause is None and (entry.created_ms is not None or table.position is not None):
         reason = f"no rule wrote it from batch {stream.batch} on"
@@ -203,8 +206,10 @@ def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> V
 
 
 def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
-    """A rule leads to the table. If none did before, the table misses the records since. If it was dropped since, it is
-    a new table."""
+    """A rule routes records to the table. If none did before, the table misses the records since then.
+
+    If it was dropped since, it is a new table.
+    """
     entry, rules, pause = verdict.entry, table.rules, verdict.entry.pause
     if pause is None or pause.has_rule:
         return verdict
@@ -220,7 +225,7 @@ def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verd
 
 
 def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdict: Verdict) -> Verdict:
-    """Keep the places of source tables that no rule leads to the table, and read those again that one leads again."""
+    """Keep the positions of source tables without a rule, and reread those that have a rule again."""
     if table.position is None:
         return verdict
     entry, before, sources = verdict.entry, table.entry.pause, table.position.sources
@@ -332,7 +337,10 @@ def _with_commits(table: TableFacts, verdict: Verdict) -> Verdict:
 def _moved(
     table: TableFacts, entry: Entry, reason: str, stream: StreamFacts, begin: str | None, topics: Collection[str]
 ) -> Pause:
-    """A pause of a table that misses all from ``begin`` on, whatever was noted; paused by hand it stays that."""
+    """A pause of a table that misses all records from ``begin`` on, whatever was recorded.
+
+    A pause by hand stays one by hand.
+    """
     known = entry.pause
     cause = Cause.ASKED if known is not None and known.cause is Cause.ASKED else Cause.FAILED
     if known is not None:
@@ -359,7 +367,7 @@ def _line(table: TableFacts, text: str, level: int = logging.WARNING) -> tuple[i
 
 
 def paused_anew(table: TableFacts, stream: StreamFacts) -> Entry:
-    """The note for a table that Tidemark cannot catch up."""
+    """The entry for a table that Tidemark cannot catch up."""
     reason = "it lacks commits of the pipeline: restored from a backup, or rolled back"
     pause = _pause(table, table.entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
     return replace(table.entry, pause=pause)

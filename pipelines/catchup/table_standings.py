@@ -1,4 +1,4 @@
-"""Reads the state of a pipeline's tables, decides by ``standing``, and notes the result in one write."""
+"""Reads the state of a pipeline's tables, decides with ``standing``, and records the result in one write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES_SHOWN = 5
 
 
 def entry_of(sink: TableSink) -> Entry:
-    """The checkpoint's note about a table after a commit to it."""
+    """The book's entry about a table after a commit to it."""
     topics = sorted({topic for topic, _ in sink.position.offsets})
     position = sink.position
     offsets = nested_offsets(position.offsets)
@@ -45,7 +45,7 @@ def entry_of(sink: TableSink) -> Entry:
 
 
 def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
-    """How many of the commits that the checkpoint has noted a table lacks; 0 if its snapshots do not show it."""
+    """The number of recorded commits that a table lacks; 0 if its snapshots do not show it."""
     position = newest_position(table.snapshots, config.name)
     return 0 if position is None else entry.missing_commits(table.created_ms, position.commit_count)
 
@@ -60,7 +60,7 @@ class TableStandings:
     paused: PausedTables
     slices: SliceReader
     topic_ids: Callable[[], Mapping[str, str]]
-    """Of the topics that are read."""
+    """The ids of the topics that are read."""
     now_ms: Callable[[], int] = now_ms
 
     def note_all(self) -> None:
@@ -76,7 +76,9 @@ class TableStandings:
         self._say_unfilled(is_new, passed, stream)
 
     def paused_at_start(self) -> Iterator[tuple[str, Entry]]:
-        """The tables that a start would find, or leave, paused, as it would note them; writes and says nothing."""
+        """The tables that a start would find, or leave, paused, with the entries that it would write; writes
+        nothing.
+        """
         stream = self._stream()
         for name, table in self._tables(self.paused.book, self._passed()):
             try:
@@ -139,7 +141,7 @@ class TableStandings:
                 yield name, TableFacts(name, rules=RuleFacts(is_filled=is_filled, topics=topics))
 
     def _found(self, table: TableFacts) -> TableFacts:
-        """With a look at the files of the table, if its commits differ from the noted commits."""
+        """Reads the files of the table if its commits differ from the recorded ones."""
         pause = table.entry.pause
         is_as_noted = table.commits == table.entry.commits and (pause is None or pause.has_rule)
         return table if is_as_noted else _with_files(self.own, table)

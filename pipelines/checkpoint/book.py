@@ -35,11 +35,10 @@ log = logging.getLogger(__name__)
 FILE = "tidemark/tables.json"
 
 CHECKED_AGAIN_S = 60.0
-"""How often notes of batches and slices look whether another process writes the document too; other changes always do.
-"""
+"""How often batches and slices check for a second process that writes the document; other changes always check."""
 
 _LONGEST_NAME = 200
-"""File systems take 255 bytes: a directory of the quarantine has room for the name and what stands around it."""
+"""File systems allow 255 bytes: a directory of the quarantine has room for the name and its prefix."""
 
 
 class Cause(StrEnum):
@@ -102,7 +101,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Ruleless:
-    """A source table that fed a table, and that no rule leads to it now; others may feed it still."""
+    """A source table that fed a table, and that no rule routes to it now; others may still feed it."""
 
     source: FedBy
     batch: NonNegativeInt
@@ -173,7 +172,7 @@ class Entry:
         return replace(self, offsets={topic: of for topic, of in self.offsets.items() if topic not in recreated})
 
     def missing_commits(self, created_ms: int | None, commits: int) -> int:
-        """How many of the noted commits a table with ``commits`` lacks; 0 for another table of the name."""
+        """The number of recorded commits that a table with ``commits`` lacks; 0 for another table of the name."""
         return max(0, self.commits - commits) if self.created_ms == created_ms else 0
 
     def next_pause_ms(self, now_ms: int) -> int:
@@ -359,9 +358,9 @@ class Book:
         self.change(edit)
 
     def find_cuts(self, positions: Iterable[Position], ids: Mapping[str, str]) -> None:
-        """Take over what tables have noted under an earlier checkpoint, of the topics with these ids.
+        """Take over the facts that tables stored under an earlier checkpoint, for the topics with these ids.
 
-        Of two histories of a partition the longer one counts: one is the begin of the other.
+        Of two histories of a partition the longer one counts: the other is its beginning.
         """
         found = dict(self.cuts)
         for position in positions:

@@ -27,7 +27,7 @@ WAY_OUT = (
 T = TypeVar("T")
 
 _NO_OFFSET = "-"
-"""Spark's word for a source that has not said how far it is."""
+"""Spark's word for a source that has not reported a position."""
 
 
 class Checkpoint:
@@ -39,12 +39,12 @@ class Checkpoint:
         self.io, self.path = storage_of(config, config.checkpoint)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file of ours durably; no other user may write it, because it decides what a run takes for its own."""
+        """Write a file durably; no other user may write it, because it decides what a run considers its own."""
         io = replace(self.io, closed_to_writers=True) if isinstance(self.io, LocalFileIO) else self.io
         io.write(f"{self.path}/{name}", data)
 
     def read(self, name: str) -> bytes | None:
-        """A file of ours as it is; None if there is none."""
+        """The content of a file; None if there is none."""
         try:
             return self.io.read(f"{self.path}/{name}")
         except FileNotFoundError:
@@ -66,8 +66,7 @@ class Checkpoint:
             raise self.damaged(name, "does not have the content that Tidemark wrote") from error
 
     def documents(self, directory: str, parse: Callable[[bytes], T]) -> list[T]:
-        """``document`` of each file of ours in a directory, by name; a file that disappears at the same time is left
-        out."""
+        """``document`` of each file in a directory, by name; skips a file that disappears at the same time."""
         names = self.io.list_names(f"{self.path}/{directory}")
         ours = [name for name in names if name.endswith(".json") and not name.startswith(".")]
         found = [self.document(f"{directory}/{name}", parse) for name in ours]
@@ -118,10 +117,10 @@ class Checkpoint:
             return None
 
     def check(self) -> None:
-        """Raise CorruptFile, with the file and the way out, when Spark would fail on the checkpoint or misread it.
+        """Raise CorruptFile, with the file and the remedy, if Spark would fail on the checkpoint or misread it.
 
-        Spark reads the offsets of the last two batches, the last commit and the start of the source. A lost commit
-        needs no care: its batch runs again.
+        Spark reads the offsets of the last two batches, the last commit and the start of the source. A lost commit does
+        no harm: its batch runs again.
         """
         planned, closed = self.planned_batch, self.closed_batch
         if closed is not None and (planned is None or planned < closed):
@@ -220,9 +219,10 @@ class Checkpoint:
             raise self.damaged(f"offsets/{batch_id}", "is missing") from error
 
     def forget_unused_start(self) -> None:
-        """Remove the start offsets that Spark noted for a checkpoint in which no batch was ever planned.
+        """Remove the start offsets that Spark recorded for a checkpoint without a planned batch.
 
-        Nothing refers to them: the offset log is empty. Kept, they would win over the positions of the tables.
+        Nothing refers to them: the offset log is empty. If they stayed, they would override the positions of the
+        tables.
         """
         for name in self.io.list_names(f"{self.path}/sources/0"):
             self.io.delete(f"{self.path}/sources/0/{name}")

@@ -20,7 +20,7 @@ class Reached:
     number: NonNegativeInt = 0
     """Of that slice."""
     at_ms: NonNegativeInt = 0
-    """When this was noted: no commit of that slice is older."""
+    """The time of this record: no commit of that slice is older."""
     end: str | None = None
     """The end of that slice, if it is planned.
 

@@ -1,4 +1,4 @@
-"""The progress of a replay: a small file of ours in the checkpoint, which outlives the process that works on it."""
+"""The progress of a replay: a small file in the checkpoint, which outlives the process that works on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIRECTORY = "tidemark/replays"
 
 
 class Kind(StrEnum):
-    """Forms in which a place of the source is named."""
+    """The forms of a place of the source."""
 
     EARLIEST = "earliest"
     TIMESTAMP = "timestamp"
@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The step in which the table takes over the rebuilt content: noted before it is tried."""
+    """The step in which the table takes over the rebuilt content: recorded before the attempt."""
 
     user: str
     """Who commits it."""
@@ -162,7 +162,7 @@ class Replays:
         return self._checkpoint.documents(DIRECTORY, ReplayState.from_bytes)
 
     def unfinished(self, table: str) -> ReplayState | None:
-        """The replay of a table that has not ended, or a rebuild whose end no process has noted."""
+        """The replay of a table that has not ended, or a rebuild whose end no process has recorded."""
         return next(
             (s for s in self.all() if s.table == table and (s.rebuild is not None or not s.is_done)),
             None,

@@ -60,10 +60,10 @@ def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] |
 def check_together(
     paths: Sequence[str | Path], configs: Sequence[PipelineConfig], environment: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse pipelines that cannot run side by side. Raises ConfigError.
+    """Raise ConfigError for pipelines that cannot run in one process.
 
-    Each pipeline has its own name and checkpoint. Settings of the process are stated by one file, or by all files
-    alike. Only one pipeline may feed a topic into a table in which records count. For other tables several may, with a
+    Each pipeline has its own name and checkpoint. One file sets the settings of the process, or all files set the same.
+    Only one pipeline may feed a topic into a table that counts records. Several may feed it into other tables, with a
     warning.
     """
     clashes = []

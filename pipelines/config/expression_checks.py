@@ -85,7 +85,7 @@ def declared_types(rule: TableRule) -> Mapping[str, DataType]:
 
 
 def computed_lines(rule: TableRule) -> Iterator[str]:
-    """Name, type and expression of each computed column, with a note if only the records show the type."""
+    """Name, type and expression of each computed column, with a remark if only the records show the type."""
     if not rule.columns.computed and rule.where is None:
         return
     from sources.expressions.computed import lacking, mask_type, typed  # a file without expressions needs no engine

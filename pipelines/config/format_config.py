@@ -89,7 +89,7 @@ class ChosenFormat(ConfigModel):
 
     @property
     def traits(self) -> RecordFormat:
-        """What is declared of this format."""
+        """The declaration of this format."""
         return self.formats[self.name]
 
     @property
@@ -100,7 +100,10 @@ class ChosenFormat(ConfigModel):
         return getattr(registry, "file", None)
 
     def with_schema_file(self, place: str) -> Self:
-        """The same format with the Avro schemas of a file in place of its registry. ConfigError without a registry."""
+        """The same format with the Avro schemas of a file in place of its registry.
+
+        Raises ConfigError for a format without a registry.
+        """
         given = self.model_dump(by_alias=True, exclude_unset=True)
         if "registry" not in given[self.name] or self.name == "protobuf":
             text = f"format {self.name} of the pipeline file has no registry of Avro schemas; remove `schemas`"
@@ -195,7 +198,7 @@ def _group(option: FormatOption, above: str) -> type[ConfigModel]:
 
 
 def _checks(problem: Callable[[Mapping[str, Any]], tuple[str, str] | None]) -> dict[str, Callable[..., Any]]:
-    """What is asked of the values of a model together; ``problem`` is as ``format_options.Problem``."""
+    """The check of a model's values together; ``problem`` is as ``format_options.Problem``."""
 
     def check(model: ConfigModel) -> ConfigModel:
         found = problem(_values(model))

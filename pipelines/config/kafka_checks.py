@@ -16,7 +16,7 @@ Mistake = tuple[str, str]
 
 
 def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
-    """What cannot be meant."""
+    """Values that cannot be meant."""
     for name, value in options.items():
         if _is_known(name):
             wrong = _wrong_value(name, value)
@@ -71,7 +71,7 @@ def misspelt(name: str) -> str | None:
 
 
 def misplaced(name: str) -> str | None:
-    """Why a name is none that ``options`` may hold: it is said elsewhere, or is not for readers."""
+    """Why ``options`` may not have a name: it is set elsewhere, or is not for readers."""
     plain = name.removeprefix("kafka.")
     owned = {other.lower(): (other, why) for other, why in known.OF_TIDEMARK.items()}.get(plain.lower())
     if owned:

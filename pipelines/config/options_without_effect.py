@@ -239,7 +239,7 @@ def _declared(name: str) -> Declaration:
 
 
 def parsed(effective: Mapping[str, str], names: Collection[str]) -> TableOptions | None:
-    """The typed values of some options that name no columns; None when one cannot be read, which is said elsewhere."""
+    """The typed values of some options without column names; None if one cannot be read (reported elsewhere)."""
     chosen = {name: effective[name] for name in names if name in effective}
     try:
         return parse_options(chosen, TableSchema(0, (), -1, (), (), chosen))

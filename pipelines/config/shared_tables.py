@@ -1,7 +1,7 @@
 """Rules that meet in one table, found before anything is read.
 
-Rules of several pipeline files may bring the same topic into it: the same as ``pipelines.tables.repeated_reads``, as
-far as files show. Rules of one file may bring several source tables into it; most leave open how many a pattern
+Rules of several pipeline files may route the same topic to it: the check of ``pipelines.tables.repeated_reads``, as far
+as files show it. Rules of one file may route several source tables to it; a pattern usually does not show how many it
 matches. A run checks the rest.
 """
 

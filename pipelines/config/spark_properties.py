@@ -25,7 +25,7 @@ _OPEN_PREFIXES = (
     "spark.task.resource.",
     "spark.ssl.",
 )
-"""Below these any name may stand."""
+"""Prefixes of properties with any name."""
 
 _HEAP_SIZES = ("spark.driver.memory", "spark.executor.memory")
 _HEAP_SIZE = re.compile(r"\d+[kmgtKMGT]?")

@@ -76,7 +76,7 @@ def _slip(location: str) -> str | None:
 
 
 def _file_in_the_way(location: str) -> str | None:
-    """The file that exists in place of a local directory, or of one above it."""
+    """The file that exists at the path of a local directory, or of one above it."""
     path = PurePath(location.removeprefix("file://"))
     if is_uri(location) and not location.startswith("file://"):
         return None

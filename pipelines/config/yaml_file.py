@@ -63,7 +63,7 @@ class YamlFile:
     environment: Mapping[KeyPath, tuple[tuple[str, str], ...]]
     problems: tuple[Problem, ...]
     broken: frozenset[KeyPath] = frozenset()
-    """Values that stand as None because of a problem."""
+    """Values that are None because of a problem."""
 
     def place(self, path: KeyPath, of_key: bool = False) -> Place:
         """The place of the value (or its key); for a path that is not in the file, that of its nearest ancestor."""

@@ -55,7 +55,7 @@ _QUOTES_OF_BOOKS = "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f"
 
 
 def is_unquoted_placeholder(value: Any) -> bool:
-    """Whether a mapping is what YAML makes of ``{table}`` without quotes."""
+    """Whether a mapping is YAML's reading of ``{table}`` without quotes."""
     return isinstance(value, dict) and bool(value) and all(inner is None for inner in value.values())
 
 

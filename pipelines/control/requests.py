@@ -51,7 +51,7 @@ class State(StrEnum):
     """Taken; another answer follows."""
     DONE = "done"
     REFUSED = "refused"
-    """Nothing was done; the request is to be changed."""
+    """Nothing was done; the user must change the request."""
     FAILED = "failed"
     """It was tried."""
 

@@ -54,7 +54,7 @@ def ask_to_reload(file: Path) -> None:
 
 
 def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], check: Callable[[], None]) -> None:
-    """``check`` raises if a request that no process has taken is to be withdrawn."""
+    """``check`` raises if a request that no process has taken must be withdrawn."""
     was_running = runner_of(config) is not None
     request, answer = ask(config, command, arguments)
     if answer is None and was_running:

@@ -108,5 +108,5 @@ def _plain(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    """A partition of a topic stands as ``topic-0``."""
+    """The key of a topic partition: ``topic-0``."""
     return "-".join(map(str, key)) if isinstance(key, tuple) else str(key)

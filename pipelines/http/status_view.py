@@ -200,7 +200,7 @@ def _batches(batches: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _bar(batch: Mapping[str, Any], longest: float) -> Text:
-    """The steps of a batch side by side, as long as they took."""
+    """The steps of a batch in one line, with their durations."""
     bar, drawn, passed = Text(), 0, 0.0
     for step, seconds in batch["steps"].items():
         passed += seconds

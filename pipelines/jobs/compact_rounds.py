@@ -1,9 +1,9 @@
-"""`tidemark compact`: a job beside pipelines that compacts the tables of a warehouse, once or again and again.
+"""`tidemark compact`: a job beside pipelines that compacts the tables of a warehouse, once or repeatedly.
 
-The job compacts one table after the other, as `tidemark table compact` does, in snapshots of its own. For write-only
-tables it also runs expiry, as Paimon's compaction jobs do. The snapshots that a round has published stay, whatever ends
-the round. A killed process leaves files that nothing references. If one table fails, the job reports the failure and
-continues with the others.
+The job compacts one table after the other, as `tidemark table compact` does, in separate snapshots. For write-only
+tables it also runs expiry, as Paimon's compaction jobs do. The published snapshots of a round stay, however the round
+ends. A killed process leaves unreferenced files. If one table fails, the job reports the failure and continues with the
+others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Partitions as they are named on the command line: `dt=2024-01-01` or `dt=2024-01-01,region='a,b'`.
+"""Partitions on the command line: `dt=2024-01-01` or `dt=2024-01-01,region='a,b'`.
 
 A column takes a value of its type, or the text in the directory name. Single quotes keep commas and blanks, and NULL
-stands for itself. Columns that are not named are free. The whole directory names a partition too.
+stands for itself. Columns that are not named match any value. The whole directory names a partition too.
 
 Directories do not distinguish NULL, blanks and the default name, and `a%2Fb` may be a value or the directory of the
-value `a/b`. If a spec could mean several values that the table has, it is refused.
+value `a/b`. A spec that matches several different values of the table is refused.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ _BACKUP = "restore the files from a backup under the same names, then run this c
 
 
 def remedies(ctx: TableContext, found: Inspection) -> list[str]:
-    """In the order in which they are to be tried; nothing that is said here happens by itself."""
+    """The remedies, in the order in which to try them; the command itself does none of them."""
     root, newest = shlex.quote(ctx.paths.root), found.newest_id
     if any(not str(damage.needs) for damage in found.damages):
         return [f"without these files the table cannot be read or written completely: {_BACKUP}"]

@@ -1,7 +1,7 @@
-"""Whether a bad record was overtaken: whether commits since its batch have touched the row of its key.
+"""Whether a bad record was overtaken: whether commits after its batch have written the row of its key.
 
-A record that was not is as new as when it was read, whatever the table's merge does: nothing is undone by applying it.
-The files that appends have added show that, as far back as the table has snapshots.
+Applying a record that was not overtaken undoes nothing, whatever the table's merge engine. The files that appends have
+added show this, for as long as the table has their snapshots.
 """
 
 from __future__ import annotations

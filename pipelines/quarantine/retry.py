@@ -104,7 +104,7 @@ class Retry:
         return f"nothing to retry: {self.quarantine.no_records(self.selection)}"
 
     def chosen(self, progress: BarProgress) -> Iterator[Chosen]:
-        """The open records that are to be retried, in order of their places."""
+        """The open records to retry, in order of their places."""
         for line in self.quarantine.records(self.quarantine.bad.facts(), self.selection, progress):
             text = line.text if self._edited is None else self._edited.of(line)
             if text is None:

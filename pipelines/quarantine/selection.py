@@ -84,7 +84,7 @@ class Group:
 
 
 def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> list[Group]:
-    """The groups; the groups of one table stand together, the largest first."""
+    """The groups, ordered by table, the largest first."""
     groups: dict[tuple[str, str], Group] = {}
     for line in lines:
         table, reason = table_of(line), kind_of_reason(line.reason)

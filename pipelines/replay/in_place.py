@@ -124,7 +124,7 @@ class InPlace:
         return Step.DONE
 
     def recorded(self, position: Position) -> dict[str, str]:
-        """What snapshots of a replay say."""
+        """The facts in the snapshots of a replay."""
         replayed = offsets_text(position.offsets)
         return {REPLAY_PROPERTY: self.state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
 

@@ -165,7 +165,7 @@ def pin_of(id_: str) -> str:
 
 
 def pin(id_: str, table: Table, built: Table) -> Counts:
-    """Keep the newest snapshots of both, whose rows are to be counted."""
+    """Keep the newest snapshots of both for the count of their rows."""
     unpin(id_, table)
     old_id = table.snapshots.latest_id() or 0
     if old_id:

@@ -166,7 +166,7 @@ class Rebuilding(InPlace):
         self.keep(replace(self.state, rebuild=rebuild))
 
     def _switched(self, branch: AsideBranch) -> bool:
-        """Let the table take the branch over; False when rows are to be counted first."""
+        """Let the table take over the branch; False if rows must be counted first."""
         number, built = self.state.number, branch.open()
         if built.options.hides_level0:
             settle(built, new_job(), fully=False)  # otherwise the count would miss rows that readers are about to see
@@ -205,7 +205,7 @@ class Rebuilding(InPlace):
         return True
 
     def _rows(self, table: Table, built: Table) -> tuple[int, int, int | None] | None:
-        """Old and new rows, and at which snapshot they were counted if not now; None when they are to be counted."""
+        """Old and new rows, and the snapshot of an earlier count; None if they must be counted."""
         old, new = _countings(table, built)
         before = counted(self.state.id, table, self._rebuild)
         # Expired snapshots no longer show rows of other writers: the number of snapshots does.

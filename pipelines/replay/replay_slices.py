@@ -69,7 +69,7 @@ def giving_up(checkpoint: Checkpoint, own: OwnTables) -> Callable[[Request, Tell
 
 
 OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
-"""Hears what each slice brought into which tables."""
+"""Gets the result of each slice by table."""
 
 
 class ReplaySlices:

@@ -1,7 +1,7 @@
-"""The messages of a run for machines: one JSON object a line, whatever is in the message.
+"""The messages of a run for machines: one JSON object per line.
 
-Every line has ``time`` (UTC), ``level``, ``event`` and ``message``. It has ``pipeline`` and ``table`` where it belongs
-to one, and further fields of the event. Messages without an event of their own have the event ``message``.
+Every line has ``time`` (UTC), ``level``, ``event`` and ``message``. It has ``pipeline`` and ``table`` if it belongs to
+one, and further fields of the event. Other messages have the event ``message``.
 """
 
 from __future__ import annotations
@@ -88,5 +88,5 @@ def line(
 
 
 def failure_line(text: str) -> str:
-    """What ended the process."""
+    """The error that ended the process."""
     return line("error", "failed", text, None, None, {}, datetime.now(UTC))

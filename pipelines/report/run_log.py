@@ -47,9 +47,10 @@ def naming(pipeline: str) -> Iterator[None]:
 
 
 class LineFormatter(logging.Formatter):
-    """``2026-03-01 12:00:00 shop: creating table lake.orders``; one line per message, whatever is in it.
+    """``2026-03-01 12:00:00 shop: creating table lake.orders``; always one line per message.
 
-    Names and values in it come from topics: none ends the line, moves the cursor or turns the text.
+    Names and values in it come from topics: none of them can end the line, move the cursor or change the direction of
+    text.
     """
 
     def __init__(self) -> None:

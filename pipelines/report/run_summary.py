@@ -27,7 +27,7 @@ COUNTED_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What one pipeline of a run has done."""
+    """The result of one pipeline of a run."""
 
     config: PipelineConfig
     written_tables: Callable[[], Mapping[str, Table]]

@@ -28,7 +28,7 @@ HIDDEN_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """One Paimon table after the run; counts are of the table as it now stands."""
+    """One Paimon table after the run; counts are of the present table."""
 
     identifier: str
     path: str
@@ -65,7 +65,7 @@ class RunSummary:
     unread: Mapping[str, str] = field(default_factory=dict)
     """Tables that could not be read for the summary, and why."""
     losses: tuple[str, ...] = ()
-    """Records that were gone before they were read, in words."""
+    """Records that disappeared before they were read, in words."""
     behind: tuple[str, ...] = ()
     """Tables that do not have all that was read, in words."""
     waited_s: float = 0.0
@@ -209,7 +209,7 @@ def _print_rows(title: str, rows: pa.Table, hidden_columns: Sequence[str], out: 
 def own_command(
     started_as: str | None = None, python: str = sys.executable, which: Callable[[str], str | None] = shutil.which
 ) -> str:
-    """``tidemark`` if the PATH leads to this command, else the typed command, else ``python -m tidemark``."""
+    """``tidemark`` if the PATH has this command, or else the typed command, or else ``python -m tidemark``."""
     typed = Path(sys.argv[0] if started_as is None else started_as)
     if typed.name != "tidemark" or not typed.is_file():
         return f"{'python' if which('python') == python else _shell_word(python)} -m tidemark"

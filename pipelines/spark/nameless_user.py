@@ -49,7 +49,7 @@ class NamelessUser:
 
 
 def nameless_user(environment: Mapping[str, str] | None = None) -> NamelessUser | None:
-    """Who this process is to be for the JVM; None if the system knows it."""
+    """The user name of this process for the JVM; None if the system knows the user."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:

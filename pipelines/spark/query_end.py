@@ -30,7 +30,7 @@ _ASKS_KAFKA = "Getting offsets from Kafka"
 
 
 class QueryEnd:
-    """Polled while the query is to end and runs no batch of ours."""
+    """Polled while the query ends and runs no batch."""
 
     def __init__(self, query: StreamingQuery, clock: Callable[[], float] = time.monotonic) -> None:
         self._query = query

@@ -296,7 +296,7 @@ def runs_here(session: SparkSession) -> bool:
 
 
 def jvm_has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
-    """Whether the JVM that this process started is gone, or is so ``within_s``; Spark itself does not report it."""
+    """Whether the JVM that this process started has ended, or ends ``within_s``; Spark itself does not report it."""
     process = getattr(session.sparkContext._gateway, "proc", None)
     if process is None:
         return False

@@ -69,7 +69,7 @@ _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 """Records pass through the JVM once and die young: the collector with the cheapest allocation wins."""
 
 _END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""A JVM whose threads have died of it would stay, without end and of no use, also when its driver is gone."""
+"""A JVM whose threads have died of memory errors would otherwise stay forever, also after its driver has ended."""
 
 _WITHOUT_RECORDS = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """If the JVM sees no records, its second compiler costs more processor time than its faster code saves.
@@ -179,9 +179,9 @@ def names_collector(given: Mapping[str, str]) -> bool:
 
 
 def with_kafka_connector(packages: str | None, jars: str = "") -> dict[str, str]:
-    """``spark.jars.packages`` with the connector of the installed pyspark, if it is to be fetched at all.
+    """``spark.jars.packages`` with the connector of the installed pyspark, if it must be fetched.
 
-    It is not where the property is given and empty, or the connector is named, among the ``jars``, or installed.
+    It need not be if the property is set and empty, or if the connector is named, among the ``jars``, or installed.
     """
     if packages == "" or "spark-sql-kafka" in f"{packages}{jars}" or _has_connector_jar():
         return {"spark.jars.packages": packages} if packages else {}

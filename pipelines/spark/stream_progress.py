@@ -28,7 +28,7 @@ class ClosedBatches:
         self._asked_s = 0.0
 
     def poll(self, query: StreamingQuery) -> None:
-        """Ask Spark, now and then while there is something to hear."""
+        """Ask Spark at intervals while there is something to learn."""
         now_s = self._now_s()
         if self._told_batch >= self.appended_batch or now_s - self._asked_s < LOOK_S:
             return

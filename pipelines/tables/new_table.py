@@ -37,7 +37,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """What Tidemark knows of a table before it creates the table."""
+    """The facts that Tidemark knows about a table before it creates the table."""
 
     identifier: str
     pipeline: str

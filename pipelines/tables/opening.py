@@ -80,8 +80,8 @@ class Opening:
     def sink(self, identifier: str, table: Table) -> TableSink:
         """The commits of a table.
 
-        Raises ConfigError if a lost checkpoint must stop the pipeline, or for an older copy; RolledBack for a table that
-        lacks commits.
+        Raises ConfigError if a lost checkpoint must stop the pipeline, or for an older copy; RolledBack for a table
+        that lacks commits.
         """
         if self._beside is not None:
             return TableSink(

@@ -50,7 +50,7 @@ class OwnTables:
 
     @property
     def earlier_formats(self) -> Mapping[str, str]:
-        """The formats of topics as the tables remember them, whatever checkpoint chose them; read once."""
+        """The formats of topics that the tables store, under any checkpoint; read once."""
         if self._earlier_formats is None:
             marks = marks_of(self.catalog, self._config.name, self.names())
             self._earlier_formats = {topic: name for _, mark in marks for topic, name in (mark or {}).items()}

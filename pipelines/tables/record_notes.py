@@ -126,10 +126,10 @@ class VanishedColumns:
     ) -> dict[SourceTable, list[str]]:
         """The columns that the source tables of a batch have lost, by the newest ``rows`` that its tasks saw.
 
-        Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN can come after events
+        Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN can arrive after events
         that have the column. A column is lost if the newest row of each partition in the batch lacks it. The newest
-        rows of other partitions must lack it too, if they were produced later. Rows from before the column came do not
-        count: ``remembered`` gives what the table of a source table knows of that.
+        rows of other partitions must lack it too, if they were produced later. Rows from before the column do not
+        count: ``remembered`` gives the stored facts of a source table's table about that.
         """
         batch: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
         for row in rows:
@@ -333,11 +333,13 @@ _MISREAD = (
 
 
 class EncodedColumns:
-    """New columns whose values look encoded, though their records carry no schema and no type is declared.
+    """New columns whose values look encoded, though their records have no schema and no type is declared.
 
-    Tidemark stores such values as they come. No value is lost, but hardly anybody wants decimals as base64 or dates as
-    numbers of days. If one pattern leads a whole database into tables, they would fill with such values before a user
-    notices. Gathers the columns that one look at records shows first; logs each column once.
+    Tidemark stores such values unchanged. No value is lost, but hardly anybody wants decimals as base64 or dates as
+    numbers of days. If one pattern routes a whole database into tables, they would fill with such values before a user
+    notices.
+
+    Collects the new columns of one decoding; logs each column once.
     """
 
     def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:

@@ -270,7 +270,7 @@ class PipelineTables:
 
     @property
     def own(self) -> OwnTables:
-        """What earlier runs have written."""
+        """The tables that earlier runs have written."""
         return self._own
 
     @property

@@ -27,7 +27,7 @@ The property of a rescale is for others: the job commits once, and another call 
 
 
 def pipeline_claims(own: str | None) -> Claims:
-    """The need of pipelines for snapshots; ``own`` needs its snapshot for ever."""
+    """The claims of pipelines on snapshots; that of ``own`` never ends."""
 
     def claims(snapshot: Snapshot) -> Sequence[Claim]:
         found = []

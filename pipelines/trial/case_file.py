@@ -89,7 +89,7 @@ class Quarantined(ConfigModel):
 
 
 class Expectation(ConfigModel):
-    """What there is when all batches of the case are done. Omitted parts are not checked."""
+    """The expected state after all batches of the case. Omitted parts are not checked."""
 
     tables: Mapping[str, tuple[Row, ...]] | None = Field(
         default=None,
@@ -181,7 +181,7 @@ class CaseFile(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class LoadedCase:
-    """A case, and where it stands."""
+    """A case, and its place in the file."""
 
     case: Case
     path: Path

@@ -56,7 +56,7 @@ class ColumnPreview:
 
 @dataclass(frozen=True, slots=True)
 class TablePreview:
-    """A table that records of the sample lead to."""
+    """A table for records of the sample."""
 
     identifier: str
     action: str
@@ -98,7 +98,7 @@ class Preview:
     paused: Mapping[str, str] = field(default_factory=dict)
     """Tables that would be paused, and why."""
     error: str | None = None
-    """What would stop the pipeline."""
+    """The error that would stop the pipeline."""
     notes: tuple[str, ...] = ()
     """Other warnings of a run."""
 
@@ -118,7 +118,7 @@ class _Seen:
 
 
 def preview(config: PipelineConfig, sample: Sample) -> Preview:
-    """Try the sample; bad records go to quarantine whatever ``on_bad_record`` says, and are reported."""
+    """Try the sample; bad records go to quarantine even under ``on_bad_record: fail``, and are reported."""
     tried = config.model_copy(update={"source": config.source.model_copy(update={"on_bad_record": "quarantine"})})
     seen, error, real = _Seen(), None, catalog_of(config)
     rules: dict[str, TargetRule] = {}

@@ -58,7 +58,7 @@ class RunState:
                 pipeline.enter(Phase.ENDED)
 
     def view(self) -> RunView:
-        """What there is to see now."""
+        """The present view."""
         return RunView(
             version(),
             platform.python_version(),

@@ -1,4 +1,4 @@
-"""One table of a running pipeline: what batches have brought to it, its standing, and its shape on storage."""
+"""One table of a running pipeline: the rows that batches have written, its standing, and its shape on storage."""
 
 from __future__ import annotations
 

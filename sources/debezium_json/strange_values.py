@@ -18,8 +18,9 @@ _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 
 
 def strange_bytes(raw: bytes, tool: str | None = None) -> str | None:
-    """Why bytes are not JSON, where their beginning shows it; None if it does not. ``tool`` writes them if not
-    Kafka Connect does.
+    """Why bytes are not JSON, if their beginning shows it; otherwise None.
+
+    ``tool`` writes them, if not Kafka Connect.
     """
     use_json = _USE_JSON if tool is None else f"let {tool} write JSON"
     if not raw.strip():

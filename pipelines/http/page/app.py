@@ -63,7 +63,7 @@ class _Listener:
     """One stream of events."""
 
     peer: str
-    """The address that it goes to."""
+    """The address of the request."""
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
 

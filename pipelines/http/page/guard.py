@@ -45,7 +45,7 @@ class Guard:
         return Guard(frozenset(name.lower() for name in (*ALWAYS, own, *hosts)), token)
 
     def refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is refused whatever it asks for."""
+        """Why a request is refused, whatever its path."""
         host, *more = headers.getlist("host") or [""]
         if more or host_name(host) not in self.hosts:
             return 421, "the page does not accept this host name; add it to ui.hosts in the pipeline file"
