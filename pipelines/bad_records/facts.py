@@ -38,14 +38,14 @@ _CLOSED, _FINISHED = -1, -2
 
 
 class Judge(Protocol):
-    """Knows what tables hold."""
+    """Answers questions about the contents of tables."""
 
     def holds(self, evidence: Evidence) -> bool:
         """Whether the snapshot is in the line of the table, as far as known."""
         ...
 
     def committed(self, sealed: Sealed, table: str) -> Evidence | None:
-        """The snapshot by which a step came into a table; None if it has not, or where that is not known."""
+        """The snapshot with which a table got a step; None if it did not, or if that is unknown."""
         ...
 
     def is_final(self, evidence: Evidence) -> bool:
@@ -60,7 +60,7 @@ class Facts:
     files: tuple[tuple[str, str], ...]
     """(Step, name) of the files."""
     keys: tuple[tuple[str, str, int], ...]
-    """(Topic, its id, partition)."""
+    """(Topic, id of the topic, partition)."""
     key: np.ndarray
     offset: np.ndarray
     ts: np.ndarray
@@ -77,7 +77,7 @@ class Facts:
         return len(np.unique(self.file))
 
     def place(self, at: int) -> Place:
-        """The record at a position of the arrays."""
+        """The record at an index of the arrays."""
         ts, (topic, topic_id, partition) = int(self.ts[at]), self.keys[self.key[at]]
         return Place(topic, topic_id, partition, int(self.offset[at]), None if ts == _NO_TIME else ts)
 
@@ -99,7 +99,7 @@ class Facts:
         )
 
     def by_file(self) -> Iterator[tuple[tuple[str, str], Facts]]:
-        """The records of each file that has any."""
+        """The records of each file that has some."""
         order = np.argsort(self.file, kind="stable")
         ends = np.flatnonzero(np.diff(self.file[order])) + 1
         for at in np.split(order, ends) if len(order) else ():
@@ -111,9 +111,9 @@ class Facts:
         )
 
     def at(self, place: Place, topic_ids: Mapping[str, str] | None = None) -> int | None:
-        """The position of a record; with ``topic_ids`` also where the id of its topic was not known, or is another.
+        """The index of a record.
 
-        Such an id is one that ``topic_ids`` does not have.
+        With ``topic_ids`` also if the id of its topic was unknown, or is not one of ``topic_ids``.
         """
         time = _NO_TIME if place.ts is None else place.ts
         for number, (topic, topic_id, partition) in enumerate(self.keys):
@@ -221,9 +221,9 @@ def _last_facts(log: QuarantineLog, judge: Judge) -> Facts:
 
 
 def settle(log: QuarantineLog, judge: Judge) -> None:
-    """Record what the tables show now and may not show once their snapshots have expired.
+    """Record the present facts in tables that expired snapshots may hide later.
 
-    That is what a killed process committed, and what was rolled back. Only the holder of the checkpoint calls it.
+    These are the commits of a killed process, and rollbacks. Only the holder of the checkpoint calls it.
     """
     log.refresh()
     counting, noted = _counting(log, judge)
@@ -322,5 +322,5 @@ def found_commit(table: Table, sealed: Sealed) -> Snapshot | None:
 
 
 def evidence_of(identifier: str, table: Table, snapshot: Snapshot) -> Evidence:
-    """A snapshot of a table as an entry names it."""
+    """A snapshot of a table in the form of an entry."""
     return Evidence(table=identifier, created_ms=table.created_ms, snapshot_id=snapshot.id, time_ms=snapshot.time_ms)

@@ -27,7 +27,7 @@ from pipelines.checkpoint.document import check_format
 DIRECTORY = "log"
 _NAME = re.compile(r"[0-9]{12}\.json")
 _ATTEMPTS = 1_000
-"""How many entries others may write while this process writes one."""
+"""The most entries that others may write while this process writes one."""
 
 
 RETRY = "retry-"
@@ -43,15 +43,15 @@ def replay_owner(id_: str) -> str:
 
 
 class Place(NamedTuple):
-    """Which record it is.
+    """The identity of a record.
 
-    A topic that was recreated has another id, where ids are known; a dump that was replaced has other times.
+    A recreated topic has another id, if ids are known; a replaced dump has other times.
     """
 
     topic: str
     """``malformed:FILE`` for a line of a dump that is not a record; the offset is its byte then."""
     topic_id: str
-    """Empty if it is not known."""
+    """Empty if unknown."""
     partition: int
     offset: int
     ts: int | None
@@ -82,11 +82,11 @@ Stretches: TypeAlias = tuple[Stretch, ...]
 
 
 class Evidence(Document):
-    """The snapshot by which records came into a table."""
+    """The snapshot with which a table got records."""
 
     table: str
     created_ms: int
-    """When the table was made."""
+    """The creation time of the table."""
     snapshot_id: int
     time_ms: int
 
@@ -98,19 +98,19 @@ class Sealed(Document):
     step: str
     """Its directory below the quarantine."""
     user: str = ""
-    """Who commits it, under which number, and since when it can have."""
+    """The commit user and number of the step, and the earliest time of its commit."""
     number: int = 0
     since_ms: int | None = None
     rebuild: str = ""
-    """The rebuild that it is a part of: it counts once that has switched."""
+    """The rebuild that it belongs to: the step counts once that has switched."""
     bad: Mapping[str, Stretches] = {}
-    """By name of a file of the step."""
+    """By name of the step's files."""
     good: Mapping[str, Stretches] = {}
-    """By table: records that were bad before."""
+    """By table: formerly bad records."""
 
 
 class Applied(Document):
-    """Records that are in a table."""
+    """Records that a table has."""
 
     kind: Literal["applied"] = "applied"
     by: str
@@ -120,7 +120,7 @@ class Applied(Document):
 
 
 class Closed(Document):
-    """Records that no table gets."""
+    """Records that no table will have."""
 
     kind: Literal["closed"] = "closed"
     why: Literal["dropped", "skipped"]
@@ -169,7 +169,7 @@ def places_in(of: Iterable[Stretch]) -> Iterator[Place]:
 
 
 def places_of(entry: Entry) -> Iterable[Stretch]:
-    """All records that an entry is about."""
+    """All records that an entry names."""
     match entry:
         case Sealed():
             for named in (*entry.bad.values(), *entry.good.values()):
@@ -179,7 +179,7 @@ def places_of(entry: Entry) -> Iterable[Stretch]:
 
 
 class QuarantineLog:
-    """The log of one pipeline, as it was when it was read last. Its entries stay in memory; used by one thread."""
+    """The log of one pipeline, as of its last reading. Its entries stay in memory; used by one thread."""
 
     def __init__(self, io: FileIO, path: str) -> None:
         self.io = io
@@ -191,7 +191,7 @@ class QuarantineLog:
         """Owners whose first step of this process has begun."""
 
     def refresh(self) -> None:
-        """Read the changes of other processes."""
+        """Read the entries that other processes have written since."""
         names = self.io.list_names(f"{self.path}/{DIRECTORY}")
         numbers = sorted(int(name[:12]) for name in names if _NAME.fullmatch(name))
         found: dict[int, Entry] = {}
@@ -202,12 +202,12 @@ class QuarantineLog:
         self.entries, self._is_read = found, True
 
     def read(self) -> None:
-        """``refresh``, if nothing was read yet."""
+        """``refresh``, unless the log was already read."""
         if not self._is_read:
             self.refresh()
 
     def append(self, entry: Entry) -> int:
-        """Append an entry durably; gives its number."""
+        """Append an entry durably; returns its number."""
         self.read()
         data = entry.model_dump_json(exclude_defaults=True, indent=1).encode()
         data = json.dumps({"kind": entry.kind, **json.loads(data)}).encode()
@@ -239,7 +239,7 @@ class QuarantineLog:
         return next((e for e in newest_first if isinstance(e, Sealed) and e.step == step), None)
 
     def remove_unsealed(self, step: str) -> None:
-        """Remove what killed runs of a step have left; looks at the first step of an owner, which may run again."""
+        """Remove the files that killed runs of a step left; only for an owner's first step, which may run again."""
         owner = step.partition("/")[0]
         if owner in self._unnamed:
             return

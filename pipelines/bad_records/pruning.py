@@ -1,9 +1,9 @@
-"""Removes what the quarantine no longer needs, a bounded part of the log at a time.
+"""Removes records that the quarantine no longer needs, a bounded part of the log at a time.
 
-A record is finished when its last fact says that it was dropped or skipped. It is also finished when a table has it and
-cannot go back to a state without it, because all earlier snapshots have expired. The payloads of finished records are
-removed, and the entries about finished records alone. If an older copy of the table is restored later, only the topic
-has these records.
+A record is finished if its last fact says that it was dropped or skipped. It is also finished if a table has it and
+cannot be rolled back to a state without it, because all earlier snapshots have expired. Pruning removes the payloads of
+finished records, and the entries that name only finished records. If an older copy of the table is restored later, only
+the topic has these records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pipelines.bad_records.facts import Judge, finished_of
 from pipelines.bad_records.log import Applied, Closed, Place, QuarantineLog, Sealed, places_in, places_of
 
 MOST_ENTRIES = 500
-"""The oldest ones, which one call looks at."""
+"""The most entries that one call checks, the oldest first."""
 
 
 def prune(log: QuarantineLog, judge: Judge) -> None:

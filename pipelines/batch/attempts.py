@@ -1,4 +1,4 @@
-"""How often one batch is planned, and how long it waits for a table with a transient failure."""
+"""The attempts of one batch: how often it is planned, and how long it waits for a table with a transient failure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from paimon_table.patience import Patience
 from pipelines.tables.table_failure import TableFailure, may_succeed_later
 
 OTHERS = Patience(0.25, 4.0, retries=5)
-"""With a job that rescales a table of the batch, or other writers that changed the placement of its keys."""
+"""Conflicts with a job that rescales a table of the batch, or with writers that changed the placement of its keys."""
 
 STORAGE = Patience(1.0, 2.0, retries=2)
-"""With the storage of one table, which has already retried by itself."""
+"""Failures of the storage of one table, which has already retried by itself."""
 
 _RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
 
@@ -23,9 +23,9 @@ class Attempts:
     """The attempts of one batch."""
 
     plans: int = 0
-    """Since a table was paused."""
+    """Because a table was paused."""
     in_one_task: bool = False
-    """Rows need values of rows in other buckets, so that one task writes all."""
+    """Rows need values of rows in other buckets, so one task writes all."""
     retries: Counter[str] = field(default_factory=Counter)
     _failures: Counter[tuple[str, type[Exception]]] = field(default_factory=Counter)
 
@@ -34,7 +34,7 @@ class Attempts:
         self.retries[_RETRY_WORDS.get(type(failure.error), "storage")] += 1
 
     def wait_s(self, failure: TableFailure) -> float | None:
-        """How long to wait before the batch is planned again; None when that has not helped, or would not."""
+        """The seconds to wait before the next plan of the batch; None if waiting has not helped, or would not."""
         is_of_others = isinstance(failure.error, BucketCountChanged | CommitConflict)
         if not is_of_others and not may_succeed_later(failure.error):
             return None

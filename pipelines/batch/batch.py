@@ -41,7 +41,7 @@ from sinks.write.bucket_task import Failed
 log = logging.getLogger(__name__)
 
 MAX_PLANS = 10
-"""How often one batch may show something new before that counts as a bug in Tidemark."""
+"""How often one batch may need schema changes before that counts as a bug in Tidemark."""
 
 
 CheckRead: TypeAlias = Callable[[Sequence[DecodeReport]], None]
@@ -132,7 +132,7 @@ def _append_planned(
     attempts: Attempts,
     clock: Stopwatch,
 ) -> AppendedBatch | None:
-    """One attempt; None when the batch shows something that the plan did not know, so that it must be planned again."""
+    """One attempt; None if the batch shows something unknown to the plan, so that it must be planned again."""
     if attempts.in_one_task:
         settings = replace(settings, slots=1)
     is_one_job = exchange.is_one_job or writes_in_place(tables)

@@ -1,4 +1,4 @@
-"""Checks of a batch before any commit: all records are accounted for, and none asks to stop.
+"""Checks of a batch before any commit: all records are accounted for, and no policy demands to stop.
 
 Every record ends in a table, in quarantine or in a counted skip.
 """
@@ -24,10 +24,10 @@ def counted(reports: Iterable[DecodeReport]) -> DecodeCounts:
 
 
 def check_accounted(batch_id: int, reports: Iterable[DecodeReport]) -> None:
-    """Raise BrokenInvariant if a task read a record that left no result.
+    """Raise BrokenInvariant if a task read a record without a result.
 
-    The two sides are counted separately: records read by what Spark gave, results by change rows, the quarantine and
-    the places that skip records.
+    The two sides are counted separately: records by the input from Spark, results by change rows, the quarantine and
+    counted skips.
     """
     for report in reports:
         counts = report.counts

@@ -38,7 +38,7 @@ class AppendedBatch:
     """Target tables in the order of their indices."""
     result: JobResult
     ends: Mapping[str, Mapping[TopicPartition, int]]
-    """Per table: where the batch ended in the topics that feed it."""
+    """Per table: the end of the batch in the topics that feed it."""
     due: tuple[tuple[int, BucketId], ...]
     """(target index, bucket) pairs to compact."""
     clock: Stopwatch
@@ -53,14 +53,13 @@ class AppendedBatch:
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
     """Per table that has one."""
     emptied: Mapping[str, int] = field(default_factory=dict)
-    """How many rows were deleted of tables whose source table was truncated."""
+    """The number of rows deleted by TRUNCATE, per table."""
     retries: Mapping[str, int] = field(default_factory=dict)
-    """How often it was planned again, by what for."""
+    """How often it was planned again, by reason."""
 
 
 MOST_COMPACTIONS = 3
-"""How often a batch compacts a table whose buckets others compact or rescale at the same time. After that the next
-batch does."""
+"""How often a batch compacts a table that others compact or rescale at the same time; the next batch retries."""
 
 RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
 """Runs a task over (target index, bucket) pairs and yields its pickled results, as they arrive or at the end."""
@@ -73,7 +72,7 @@ def append(
     clock: Stopwatch,
     seal: Callable[[Sequence[DecodeReport]], None] = lambda _: None,
 ) -> AppendedBatch:
-    """Publish the rows in every touched table; a table that is not touched gets no snapshot.
+    """Publish the rows in every touched table; an untouched table gets no snapshot.
 
     ``seal`` records the bad records durably, before anything is published. Nothing is published unless every record is
     accounted for and every task has succeeded. Failures are raised. After a TableFailure the batch can be planned
@@ -197,7 +196,7 @@ def unfinished_batches(
 ) -> list[AppendedBatch]:
     """Batches of an earlier process that lack compactions for which readers wait.
 
-    ``closed_batch`` is the last batch that Spark closed; it runs later ones again.
+    ``closed_batch`` is the last batch that Spark closed; Spark runs later ones again.
     """
     left: defaultdict[int, list[int]] = defaultdict(list)
     sinks = list(tables.sinks.values())
@@ -244,7 +243,7 @@ def _compactions(
 
 
 def _discard_dropped(appended: AppendedBatch, dropped: Collection[str], compacted: JobResult, write: WriteTask) -> None:
-    """Delete the files of compactions that lost against others: after a conflict no snapshot names them."""
+    """Delete the files of compactions that lost a conflict: no snapshot names them."""
     for index, name in enumerate(appended.identifiers):
         if name in dropped:
             with suppress(OSError, TidemarkError):
@@ -277,7 +276,7 @@ def _publish_compacted(
 ) -> set[str]:
     """Publish the compactions, table by table; a table that fails is paused from the next batch on.
 
-    Gives the tables whose compaction was dropped.
+    Returns the tables whose compaction was dropped.
     """
     clock, batch, published = appended.clock, appended.batch, JobResult()
     with side_by_side(at_once(tables), finishes=True) as start:
@@ -299,7 +298,7 @@ def _publish_compacted(
 
 
 def _plan_of_others(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
-    """The write side once tables that cannot be planned are paused."""
+    """The write side after tables that cannot be planned are paused."""
     while True:
         try:
             return plan_write(tables, batch, settings)
@@ -333,7 +332,7 @@ def _discard_unpublished(
     ends: Mapping[str, Mapping[TopicPartition, int]],
     tables: PipelineTables,
 ) -> None:
-    """Delete the files written for tables that did not get the rows of the batch, and all compactions.
+    """Delete the files for tables that did not get the rows of the batch, and all compactions.
 
     If storage cannot say whether a table has the rows, its files stay.
     """

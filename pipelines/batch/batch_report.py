@@ -26,11 +26,11 @@ class TableReport:
     event_count: int = 0
     """Records that gave rows for the table."""
     unsent: Unsent = field(default_factory=dict)
-    """Values that the source left out and no row gives for certain."""
+    """Values that the source did not send and that no row has for certain."""
     is_truncated: bool = False
-    """Whether all rows from before were deleted, because the source table was truncated."""
+    """Whether all earlier rows were deleted, because the source table was truncated."""
     late_row_count: int = 0
-    """Rows that lost against newer ones of their key which had come before them."""
+    """Late rows: newer ones of their key had arrived before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class BatchReport:
     newest_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     """The newest time of those records."""
     retries: Mapping[str, int] = field(default_factory=dict)
-    """How often the batch was planned again, by what for."""
+    """How often the batch was planned again, by reason."""
     paused: Mapping[str, str] = field(default_factory=dict)
-    """Tables that are not in the stream when the batch ends, and why."""
+    """Tables outside the stream at the end of the batch, with the reason."""
     skipped: Mapping[SourceTable, int] = field(default_factory=dict)
-    """How many records came from source tables that no rule takes."""
+    """The number of records from source tables without a rule."""
 
     @property
     def quarantined_reasons(self) -> Mapping[str, int]:

@@ -39,9 +39,9 @@ class DecodeReport:
     read: dict[tuple[str, int], ReadOffsets] = field(default_factory=dict)
     """The ranges read, per (topic, partition)."""
     newest_s: dict[tuple[str, int], float] = field(default_factory=dict)
-    """The newest time of those records, where they have one."""
+    """The newest time of those records, if they have one."""
     event_times_ms: dict[tuple[int, str, int], int] = field(default_factory=dict)
-    """Per target, topic and partition the newest event time, where the target's watermark follows it."""
+    """Per target, topic and partition the newest event time, if the target has a watermark."""
     events: Counter[int] = field(default_factory=Counter)
     """Records that gave rows, per target."""
     begins: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -53,11 +53,11 @@ class DecodeReport:
     moved_count: int = 0
     """Rows that need values from a row under another key, which may be in another bucket."""
     stretch_count: int = 0
-    """How often records went to quarantine."""
+    """The numbers of records that went to quarantine."""
     bad_files: list[tuple[str, list[RecordAt]]] = field(default_factory=list)
     """The files that went to quarantine, by name, and the sources of their records."""
     good: dict[int, list[RecordAt]] = field(default_factory=dict)
-    """Per target the records that come into it and that may be open in the quarantine."""
+    """Per target the records that it gets and that may be open in the quarantine."""
     first_quarantined: QuarantineRow | None = None
     bad_kinds: Counter[BadKind] = field(default_factory=Counter)
     """Bad records by their source and their fault."""
@@ -118,7 +118,7 @@ def note_read(batch: pa.RecordBatch, report: DecodeReport) -> None:
 
 
 def add_seconds(report: DecodeReport, name: str, seconds: float) -> None:
-    """Note how long a part of the work took."""
+    """Add the duration of a part of the work."""
     report.seconds[name] = report.seconds.get(name, 0.0) + seconds
 
 
@@ -127,8 +127,9 @@ _VALUES = re.compile(
     r"""|(?P<name>[^\W\d][\w./-]*|/[\w./-]+)|[-+]?\d[\d.:eETZ+-]*""",
     re.DOTALL,
 )
-"""Texts in quotes, whatever they hold and also without an end, lists of them, truth values, numbers. Names and paths
-are not values: the digits in them belong to a table, a topic or a file.
+"""Matches texts in quotes, also without an end, lists of them, truth values, and numbers.
+
+Names and paths are not values: the digits in them belong to a table, a topic or a file.
 """
 
 _PLACE = re.compile(r"^byte \d+ of .*?: ")
@@ -139,6 +140,6 @@ _KIND_LENGTH = 400
 
 
 def kind_of_reason(reason: str) -> str:
-    """The reason of one record without the record's values; equal for records that fail for the same kind of reason."""
+    """The reason of one record without the record's values; the same for records with the same kind of fault."""
     kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", reason))
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."

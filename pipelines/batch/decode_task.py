@@ -47,17 +47,17 @@ _RECORDS_PER_TABLE = 1000
 """Each table has a fixed cost in each decoded batch, which is small compared with the cost of this many records."""
 
 GATHERED_BYTES = 32 << 20
-"""Records that are decoded together if they arrive in smaller batches."""
+"""The size of batches into which smaller ones are combined for decoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Which records of a step the quarantine and the tables have before it runs."""
+    """The records of a step that the quarantine and the tables already have."""
 
     open: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """Per (topic, partition) offsets of open records of the quarantine."""
     stored: frozenset[int] = frozenset()
-    """The targets that already have the step and take none of its rows."""
+    """The targets that already have the step and skip its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class DecodeTask:
     targets: tuple[Routing, ...]
     slots: int
     quarantine: Quarantine | None
-    """None, or one that takes no bad record: one stops the pipeline, the driver reports the first."""
+    """None: the first bad record stops the pipeline, and the driver reports it."""
     spool: Spool | None = None
     """Directory for large blobs; None: they go through the shuffle."""
     notes_gaps: bool = False
     """Whether the reports list missing offsets."""
     paused_topics: frozenset[str] = frozenset()
-    """Topics that feed only paused tables: these meet the bad records that name no source table later."""
+    """Topics that feed only paused tables, which will meet the bad records without a source table later."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
     formats: TopicFormats = field(default_factory=TopicFormats)
     event_times: EventTimeColumns = field(default_factory=EventTimeColumns)
@@ -95,7 +95,7 @@ class DecodeTask:
 
     @property
     def floors(self) -> tuple[Mapping[tuple[str, int], int], ...]:
-        """Up to which offsets each target has all rows."""
+        """The offsets up to which each target has all rows."""
         return tuple(target.floors for target in self.targets)
 
     @property
@@ -203,7 +203,7 @@ class DecodeTask:
         return _Taken(change, index, _record_count(change.rows), stored, truncated, rows)
 
     def _is_dealt_with(self, row: QuarantineRow) -> bool:
-        """Whether an earlier run, or an earlier checkpoint, has dealt with a record that is bad now.
+        """Whether an earlier run, or an earlier checkpoint, has handled a record that is bad now.
 
         If its table has passed the record or has the step, the record is in the quarantine, was fixed and applied
         since, or was good then. A record that names no source table was quarantined when the stream passed it,
@@ -217,7 +217,7 @@ class DecodeTask:
         return bool(known) and all(index in self.read_again.stored for index in known)
 
     def _note_good(self, batch: pa.RecordBatch, change: ChangeBatch, index: int, report: DecodeReport) -> None:
-        """Note records that come into a table and that may be open in the quarantine."""
+        """Record which records a table gets that may be open in the quarantine."""
         topic, partition = change.source.topic, change.partition
         held = self.read_again.open.get((topic, partition))
         if held is None or index in self.read_again.stored:
@@ -250,9 +250,9 @@ class _Bad:
     new: tuple[QuarantineRow, ...]
     """The records that go to quarantine."""
     stored: int
-    """How many a table, or the quarantine, has dealt with before."""
+    """The number of these that a table, or the quarantine, handled before."""
     waiting: int
-    """How many name no source table and are met again by paused tables."""
+    """The number of these without a source table, which paused tables meet again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class _Taken:
 
 
 def gathered(batches: Iterable[pa.RecordBatch], wanted: int) -> Iterator[pa.RecordBatch]:
-    """The batches, and small ones as one: of about ``wanted`` records, in at most ``GATHERED_BYTES``."""
+    """The batches, with small ones combined to about ``wanted`` records, in at most ``GATHERED_BYTES``."""
     held, rows, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         if held and size + batch.nbytes > GATHERED_BYTES:
@@ -301,7 +301,7 @@ def _held(decoded: Iterable[list[Blob]], spool: Spool) -> list[Blob]:
 
 
 def _counted(decoded: DecodeCounts, malformed: int, bad: _Bad, taken: Sequence[_Taken]) -> DecodeCounts:
-    """Each record under its outcome."""
+    """Count each record under its outcome."""
     stored, truncated = sum(one.stored for one in taken), sum(one.truncated for one in taken)
     return decoded + DecodeCounts(
         with_rows=-stored - truncated,
@@ -317,7 +317,7 @@ def _place(row: QuarantineRow) -> RecordAt:
 
 
 def _moved_count(rows: pa.Table) -> int:
-    """Rows that need values of the row that a key change took away."""
+    """Rows that need values of a row whose key changed."""
     if OTHER_KEY not in rows.column_names:
         return 0
     deletes = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)

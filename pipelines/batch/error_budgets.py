@@ -1,4 +1,4 @@
-"""More bad records of a table than its rule allows stop the table instead of filling the quarantine."""
+"""Error budgets: a table with more bad records than its rule allows fails, and does not fill the quarantine."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _topic_budget(tables: PipelineTables, topic: str) -> Budget | None:
 
 
 def _has_rows(tables: PipelineTables, name: str) -> bool:
-    """Whether a table has taken records before, as far as is known without a look at the storage."""
+    """Whether a table has stored records before, as far as known without a request to the storage."""
     if name not in tables.sinks:
         return name in map(str, tables.own.names())
     snapshot = tables.sinks[name].state.snapshot
@@ -127,7 +127,7 @@ def _has_rows(tables: PipelineTables, name: str) -> bool:
 
 
 def _taken(reports: Sequence[DecodeReport], tables: PipelineTables) -> Counter[str]:
-    """How many records each table takes."""
+    """The number of good records of each table."""
     taken: Counter[str] = Counter()
     for report in reports:
         for fed_by, count in report.taken.items():
@@ -155,7 +155,7 @@ def _judged(
     shares: RecordShares,
     found: Mapping[str, _Records],
 ) -> Iterator[tuple[str, _Records, Share]]:
-    """The records that are too many, with the newest ones that they were judged by."""
+    """The excess bad records, with the newest records by which they were judged."""
     for name in sorted({*found, *taken}):
         records = found.get(name)
         share = Share(0 if records is None else records.share.bad, taken.get(name, 0))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True, slots=True)
 class EventTimeColumns:
-    """Which column of each target has the time of its events."""
+    """The column of each target with the time of its events."""
 
     of_target: Mapping[int, str] = field(default_factory=dict)
     until_ms: int = 0

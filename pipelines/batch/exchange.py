@@ -24,12 +24,12 @@ from sinks.write.bucket_task import CompactTask, WriteTask
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The level 0 files of a batch's tasks, not committed yet, and their later work."""
+    """The level 0 files of a batch's tasks, not committed yet, and the compactions after them."""
 
     result: JobResult
     """The reports of the decode tasks and the messages of the write tasks."""
     due: tuple[tuple[int, BucketId], ...] = ()
-    """(target index, bucket) pairs to compact once the messages are committed, by tasks of their own."""
+    """(target index, bucket) pairs to compact after the commit of the messages, in separate tasks."""
     compacting: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs that the write tasks compact themselves afterwards."""
     compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
@@ -49,7 +49,7 @@ class HeldWrites:
         self._held: tuple[WriteTask, JobResult] | None = None
 
     def hold(self, task: WriteTask | None, job: Callable[[WriteTask], JobResult]) -> Sequence[DecodeReport]:
-        """Discard earlier results of the job, then run it; gives the reports of its decode tasks."""
+        """Discard earlier results of the job, then run it; returns the reports of its decode tasks."""
         if task is None:
             raise BrokenInvariant("a job that decodes and writes has no plan for its writes; please report")
         self.discard()
@@ -58,7 +58,7 @@ class HeldWrites:
         return result.reports
 
     def give(self) -> Written:
-        """The held files, which the caller owns from now on."""
+        """The held files, which the caller now owns."""
         if self._held is None:
             raise BrokenInvariant("nothing was decoded that could be written; please report")
         (_, result), self._held = self._held, None
@@ -103,8 +103,10 @@ class Exchange(Protocol):
         ...
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        """Run the task over all (target index, bucket) pairs; gives its pickled results, possibly before all are
-        done."""
+        """Run the task over all (target index, bucket) pairs.
+
+        Yields its pickled results, possibly before all are done.
+        """
         ...
 
 

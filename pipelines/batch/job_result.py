@@ -14,7 +14,7 @@ from sinks.write.bucket_task import Failed, Waited, WriteResult, WriteTask
 from sinks.write.unsent import Became, Unsent
 
 TaskMessage: TypeAlias = DecodeReport | WriteResult | Waited | Failed
-"""The results of a task, each pickled on its own."""
+"""The results of a task, each pickled separately."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class JobResult:
         return [w.departed for w in self.writes if w.target == target and w.departed is not None]
 
     def unsent(self, target: int) -> Unsent:
-        """Values that the source left out and no row gives for certain."""
+        """Values that the source did not send and that no row has for certain."""
         return sum((Counter(w.unsent) for w in self.writes if w.target == target), Counter[tuple[str, Became]]())
 
     def late_rows(self, target: int) -> int:
@@ -77,7 +77,7 @@ class JobResult:
         return sum(message.late_row_count for message in self.messages(target))
 
     def written(self) -> set[tuple[int, BucketId]]:
-        """(target index, bucket) of every bucket that a task has a message for."""
+        """(target index, bucket) of every bucket with a message."""
         return {(w.target, message.bucket) for w in self.writes for message in w.messages}
 
 

@@ -42,11 +42,11 @@ class TaskSettings:
     log: QuarantineLog | None = None
     """The facts about bad records; None: those next to the directory of ``quarantine``, read again for each step."""
     reads_again: Callable[[bool], OpenOffsets] | None = None
-    """Gives the open records that the next step may read again; it gets whether this is its first run."""
+    """Returns the open records that the next step may read again; the argument: whether it is the first run."""
     topic_ids: Callable[[], Mapping[str, str]] = dict
-    """Gives the topics that are read, by name the id that they got when they were made."""
+    """Returns the topics that are read, by name with their ids."""
     rebuild: str = ""
-    """The rebuild that the steps are part of."""
+    """The rebuild that the steps belong to."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
     """Of the step that runs."""
 
@@ -100,14 +100,14 @@ def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
 
 
 def writes_in_place(tables: PipelineTables) -> bool:
-    """Whether decode tasks write the rows that they decode: all tables take any row from any task."""
+    """Whether decode tasks write the rows that they decode: any task may write rows of any table."""
     return bool(tables.sinks) and all(sink.table.options.is_unaware for sink in tables.sinks.values())
 
 
 def _behind_truncates(
     tables: PipelineTables, write: WriteTask, pending: Mapping[int, tuple[BucketId, ...]]
 ) -> tuple[WriteTask, dict[int, tuple[BucketId, ...]]]:
-    """The write side once tables with a truncated source are emptied, and the buckets to compact."""
+    """The write side after tables with a truncated source are emptied, and the buckets to compact."""
     targets, environment, due = [], write.environment(), dict(pending)
     for index, (sink, target) in enumerate(zip(tables.sinks.values(), write.targets, strict=True)):
         with blaming(sink.identifier):
@@ -119,7 +119,7 @@ def _behind_truncates(
 
 
 def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> DecodeTask:
-    """The decode side of ``batch`` as the tables are known to be; asks the storage nothing."""
+    """The decode side of ``batch`` with the known tables; sends no request to the storage."""
     paused = tables.paused
     index_of = {name: None if name in paused else i for i, name in enumerate(tables.sinks)}
     return DecodeTask(

@@ -76,9 +76,7 @@ class TableStandings:
         self._say_unfilled(is_new, passed, stream)
 
     def paused_at_start(self) -> Iterator[tuple[str, Entry]]:
-        """The tables that a start would find, or leave, paused, with the entries that it would write; writes
-        nothing.
-        """
+        """The tables that a start would find, or leave, paused, with its entries for them; writes nothing."""
         stream = self._stream()
         for name, table in self._tables(self.paused.book, self._passed()):
             try:
