@@ -1,6 +1,6 @@
-"""Signals that reach `tidemark run` while Python still reads its modules: no death without a word.
+"""Signals that reach `tidemark run` while Python still imports modules: it never ends without a message.
 
-A service manager may send them at any time. Imports nothing that takes long.
+A service manager may send them at any time. This module imports nothing that takes long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _hung_up = False
 
 
 def hold_signals() -> None:
-    """Note SIGHUP for later, and end in peace on SIGTERM, until the run takes both itself."""
+    """Record SIGHUP for later, and end normally on SIGTERM, until the run handles both itself."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _note)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -1,8 +1,8 @@
-"""Work of a command in pieces, between the batches of a pipeline: by the process that runs it, else by this one.
+"""Work of a command in pieces, between the batches of a pipeline: by the running pipeline, or else by this process.
 
-A run comes before commands (``checkpoint.lock``). This process holds the checkpoint only until a run wants it. Then it
-releases the checkpoint between two pieces of work and continues as a guest, by requests. When the run ends, it takes
-over again.
+A run has priority over commands (``checkpoint.lock``). This process holds the checkpoint only until a run wants it.
+Then it releases the checkpoint between two pieces of work and continues as a guest, by requests. When the run ends, it
+takes over again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pipelines.config.config import PipelineConfig
 log = logging.getLogger(__name__)
 
 POLL_S = 0.2
-"""Between two looks whether the run that wants the checkpoint has it."""
+"""Seconds between two checks whether the run that wants the checkpoint has it."""
 
 RESTART_S = 10.0
-"""How long a run that has ended may take to come back before this process takes its place."""
+"""The most seconds in which an ended run may return before this process takes over."""
 
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
 
 
 class Guest(Generic[Piece, Done]):
-    """Has pieces done, each once; a context manager, which gives the checkpoint up at its end."""
+    """Has pieces of work done, each once; a context manager that releases the checkpoint at its end."""
 
     def __init__(
         self,
@@ -65,8 +65,9 @@ class Guest(Generic[Piece, Done]):
         self.release()
 
     def do(self, piece: Piece) -> Done:
-        """Do a piece of work here, or have the run do it. SinkUnavailable while another command holds the
-        checkpoint."""
+        """Do a piece of work here, or have the run do it. Raises SinkUnavailable while another command has the
+        checkpoint.
+        """
         while True:
             if self._here is not None and self._yields and is_wanted(self._config):
                 self._tell(f"pipeline {self._config.name} starts: it takes over the checkpoint and finishes the work")
@@ -82,7 +83,7 @@ class Guest(Generic[Piece, Done]):
             self._take()
 
     def release(self) -> None:
-        """Give the checkpoint up, if it is held here; the next piece takes it again."""
+        """Release the checkpoint, if this process holds it; the next piece takes it again."""
         self._here = None
         self._held.close()
 

@@ -16,7 +16,7 @@ Tell: TypeAlias = Callable[[Answer], None]
 """Leaves an answer to the request, at any time and from any thread."""
 
 Handler: TypeAlias = Callable[[Request, Tell], Answer | None]
-"""Carries out a request, or starts it: None means that answers follow through ``Tell``, the last one being final.
+"""Carries out a request, or starts it: None means that answers follow through ``Tell``, with a final one at last.
 
 It may get a request that an earlier process took and did not finish. An exception becomes the answer.
 """
@@ -48,7 +48,7 @@ class RequestDesk:
         return any(request.id not in self._taken | self._put_off for request in self._requests.waiting())
 
     def take(self, commands: Collection[str] | None = None) -> int:
-        """Hand out what waits, or only what asks for one of ``commands``; gives how many requests that was."""
+        """Hand out all waiting requests, or only those for ``commands``; returns their number."""
         waiting = [
             request
             for request in self._requests.waiting()

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 DIRECTORY = "tidemark/requests"
 KEPT_MS = 24 * 3600 * 1000
-"""How long answered requests stay."""
+"""How long answered requests are kept."""
 
 RULES = "rules"
 """Argument of a request: the digest of the rules that the command has read."""
@@ -45,7 +45,7 @@ _ANSWER_SUFFIX = ".answer.json"
 
 
 class State(StrEnum):
-    """How far a request is."""
+    """The progress of a request."""
 
     WORKING = "working"
     """Taken; another answer follows."""
@@ -95,7 +95,7 @@ class Answer:
 
 
 class Requests:
-    """The requests to one pipeline, for who leaves them and for who takes them."""
+    """The requests to one pipeline, for the commands that leave them and the process that takes them."""
 
     def __init__(self, io: FileIO, checkpoint: str, now_ms: Callable[[], int] = now_ms) -> None:
         # The pipeline carries out requests with its own rights: no other user may write here.
@@ -103,9 +103,9 @@ class Requests:
         self._directory = f"{checkpoint}/{DIRECTORY}"
         self._now_ms = now_ms
         self._last_left_us = 0
-        """When the last request was left, as its identifier says: two never share a microsecond."""
+        """The time of the last request, from its identifier: no two have the same microsecond."""
         self._done: set[str] = set()
-        """Requests known to have a final answer, which stays."""
+        """Requests with a final answer, which no longer changes."""
         self._denied: set[str] = set()
         """Paths whose foreign owner was already logged."""
 

@@ -1,4 +1,4 @@
-"""`tidemark pause`, `resume` and `reload`: requests to a pipeline, which may be running or not."""
+"""`tidemark pause`, `resume` and `reload`: requests to a pipeline, running or not."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NamesOf = Callable[[PipelineConfig], Collection[str]]
 def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: str = "") -> None:
     """Leave the request, wait for the running pipeline to take it, and print the outcome.
 
-    If no pipeline runs, a table that is not ``known`` is refused at once, because the refusal of the next start would
-    go unseen.
+    If no pipeline runs, a table that is not ``known`` is refused at once: nobody would see the refusal of the next
+    start.
     """
     config = load_pipeline(file)
     if runner_of(config) is None and table not in (names := known(config)):
@@ -35,7 +35,7 @@ def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: 
 
 
 def _check_known(config: PipelineConfig, table: str, known: NamesOf) -> None:
-    """Refuse requests that a busy pipeline would refuse only in its log."""
+    """Refuse requests that a busy pipeline could refuse only in its log."""
     names = known(config)
     if table not in names:
         raise ConfigError(
@@ -45,7 +45,7 @@ def _check_known(config: PipelineConfig, table: str, known: NamesOf) -> None:
 
 
 def ask_to_reload(file: Path) -> None:
-    """Let the process that runs the pipeline take its changed file."""
+    """Make the running pipeline apply its changed file."""
     config = load_pipeline(file)
     if runner_of(config) is None:
         typer.echo(f"pipeline {config.name} does not run; its next start reads the file")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """A lock that is given in the order in which it was asked for. Threads; not to be taken twice by one."""
+    """A fair lock: threads get it in the order of their requests. One thread must not take it twice."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

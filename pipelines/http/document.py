@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 _BATCHES_LOOKED_AT = 20
 _DOMINATES = 0.6
-"""Share of the time of the last batches from which on a step is named."""
+"""The share of the time of the last batches from which on a step is named."""
 
 _LEAST_S = 5.0
 """Batches that took less together need no advice."""
@@ -37,9 +37,9 @@ _REMEDIES: Mapping[str, str] = {
 
 
 def document(run: RunView) -> Document:
-    """The whole view; keys are the names of its fields, and each pipeline has the values computed from its fields.
+    """The whole view; keys are the names of its fields, and each pipeline has computed values in addition.
 
-    Each reason appears twice: the text that may hold values of rows, and the public text.
+    Each reason appears twice: the text that may contain values of rows, and the public text.
     """
     plain: Document = _plain(run)
     for shown, pipeline in zip(plain["pipelines"], run.pipelines, strict=True):
@@ -61,7 +61,7 @@ def state_words(pipeline: PipelineView) -> str:
 
 
 def state_kind(pipeline: PipelineView) -> str:
-    """``good``, ``between`` or ``bad``: how a state is to look."""
+    """The colour class of a state: ``good``, ``between`` or ``bad``."""
     if pipeline.phase is Phase.FAILED or pipeline.tables_that_are(Standing.PAUSED):
         return "bad"
     is_good = pipeline.phase is Phase.RUNNING and not pipeline.tables_that_are(Standing.CATCHING_UP)
@@ -84,7 +84,7 @@ def advice(pipeline: PipelineView) -> str | None:
 
 
 def without_values(whole: Document) -> Document:
-    """The document for those who may not see rows."""
+    """The document for readers without access to rows."""
     return {**whole, "pipelines": [_pipeline_without_values(pipeline) for pipeline in whole["pipelines"]]}
 
 

@@ -19,8 +19,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def endpoints(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None]:
-    """Show ``state`` for the length of the block, and how it ended. Raises what ``listening`` does where a port
-    cannot be had."""
+    """Show ``state`` during the block, and its end. Raises the errors of ``listening`` if a port is not available."""
     with ExitStack() as stack:
         _serve_metrics(configs, state, stack)
         _serve_page(configs, state, stack)

@@ -39,7 +39,7 @@ class Metric:
 
 Part = TypeVar("Part")
 Parts: TypeAlias = Callable[[RunView], Iterable[tuple[tuple[str, ...], Part]]]
-"""Gives the parts of a run with the values of their labels."""
+"""Returns the parts of a run with the values of their labels."""
 
 
 def _each(parts: Parts[Part], value: Callable[[Part], float | None]) -> Callable[[RunView], Samples]:
@@ -48,7 +48,7 @@ def _each(parts: Parts[Part], value: Callable[[Part], float | None]) -> Callable
 
 
 def _each_word(parts: Parts[Part], values: Callable[[Part], Mapping[Any, float]]) -> Callable[[RunView], Samples]:
-    """A sample of each word, or words, that a part has a value for."""
+    """A sample of each word, or words, for which a part has a value."""
     return lambda run: (
         ((*labels, *(map(str, word) if isinstance(word, tuple) else (str(word),))), value)
         for labels, part in parts(run)
@@ -78,7 +78,7 @@ def _works(run: RunView) -> Iterator[tuple[tuple[str, ...], Beside]]:
 
 
 def _of_bad_records(value: Callable[[BadGroup], int | None]) -> Callable[[RunView], Samples]:
-    """By table and word for the reason: several kinds of reasons have one."""
+    """By table and the word for the reason: several kinds of reasons share a word."""
 
     def samples(run: RunView) -> Samples:
         sums: dict[tuple[str, ...], float] = {}

@@ -20,14 +20,14 @@ from pipelines.views.run_state import RunState
 from pipelines.views.table_views import Phase, RunView
 
 STUCK_S = 300.0
-"""How long the main thread may be silent. It waits for Kafka and for storages, within bounds that are shorter."""
+"""How long the main thread may be silent. It waits for Kafka and for storage, but within shorter limits."""
 
 SILENT_SOURCE_S = 60.0
-"""A silence that is shorter is a note."""
+"""A shorter silence is only a note."""
 
 
 def metrics_app(state: RunState) -> Starlette:
-    """The application; nothing that it answers changes anything."""
+    """The application; its answers change nothing."""
     text = exposition(state.view)
 
     def metrics(_: Request) -> Response:
@@ -51,13 +51,13 @@ _LONGEST_LABEL = 300
 
 
 class RunCollector:
-    """Prometheus' collector over what there is to see."""
+    """Prometheus' collector over the present view."""
 
     def __init__(self, view: Callable[[], RunView]) -> None:
         self._view = view
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: registering must not ask for a view."""
+        """Empty: registering must not ask for a view."""
         return ()
 
     def collect(self) -> Iterable[Family]:
@@ -83,7 +83,7 @@ def exposition(view: Callable[[], RunView]) -> Callable[[], bytes]:
 
 
 def label_text(text: str) -> str:
-    """Any text as the value of a label: what UTF-8 has no bytes for becomes a question mark, long texts are cut."""
+    """Any text as the value of a label: characters without UTF-8 bytes become question marks, long texts are cut."""
     text = text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 3] + "..."
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -99,7 +99,7 @@ def _durations(run: RunView) -> Family:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The answer to a probe: fine without ``reasons``; ``notes`` are worth a look and fail no probe."""
+    """The answer to a probe: success without ``reasons``; ``notes`` fail no probe."""
 
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -117,9 +117,10 @@ def alive(run: RunView, silent_s: float) -> Health:
 
 
 def ready(run: RunView, silent_s: float) -> Health:
-    """Whether every pipeline reads and writes. A paused table is a note: the others continue.
+    """Whether every pipeline reads and writes.
 
-    One whose records are bad is none: that is a mistake in the file or the connector.
+    A paused table is only a note, because the others continue. A table that is paused for bad records is not even that:
+    its fault is a mistake in the file or the connector.
     """
     reasons = list(alive(run, silent_s).reasons)
     notes: list[str] = []

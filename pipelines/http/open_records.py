@@ -1,7 +1,7 @@
-"""The number of bad records in the quarantines of a run, counted in the background from time to time.
+"""The number of bad records in the quarantines of a run, counted in the background at intervals.
 
 Readers get the last count. A count reads the log of facts, and the files whose open records have changed since the
-previous count. Counting takes a bounded share of one processor, so a large quarantine is counted more rarely.
+previous count. Counting takes a bounded share of one processor, so a large quarantine is counted less often.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sinks.commit.positions import Position
 log = logging.getLogger(__name__)
 
 SOONEST_S, OFTEN_S = 2.0, 15.0
-"""Between two counts at least, and as long as nothing is known to have changed."""
+"""The least time between two counts, and the interval while nothing is known to have changed."""
 
 _SHARE = 0.05
-"""Of one processor, or of one connection to the storage."""
+"""The share of one processor, or of one connection to the storage."""
 
 _LAST_S = 3.0
-"""How long the end of a run waits for the last count."""
+"""The most seconds that the end of a run waits for the last count."""
 
 _Kind: TypeAlias = tuple[str, SourceNames | None, str]
 """Topic, source table and kind of reason of bad records."""
@@ -51,15 +51,15 @@ class OpenRecords:
     """The quarantine of one pipeline."""
 
     def __init__(self, rest: Callable[[float], None] = lambda _: None) -> None:
-        """``rest`` is called within a count with the seconds that its last part took."""
+        """``rest`` is called during a count with the seconds that its last part took."""
         self._rest = rest
         self._log: QuarantineLog | None = None
         self._known: dict[tuple[str, str], tuple[bytes, tuple[tuple[_Kind, int], ...]]] = {}
-        """By file: which of its records were open, and their counts by kind."""
+        """By file: its open records, and their numbers by kind."""
         self._kinds: dict[_Kind, _Kind] = {}
 
     def count(self, config: PipelineConfig) -> Mapping[Group, int]:
-        """By table and kind of reason, the records that `tidemark quarantine list` lists."""
+        """By table and kind of reason, the numbers of records that `tidemark quarantine list` would list."""
         if config.source.on_bad_record == "fail":
             return {}
         bad = DeadLetters(config, self._log)
@@ -144,7 +144,7 @@ class _Count:
             self._is_told = True
 
     def _rest(self, took_s: float) -> None:
-        """Leave the processor to others; at the end there is little time left."""
+        """Leave the processor to others; at the end of the run there is little time left."""
         if not self._ended.is_set():
             self._rested_s += took_s / _SHARE
             self._ended.wait(took_s / _SHARE)

@@ -8,21 +8,21 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_S = 10.0
-"""A request that is not whole after so long, twice this at most, is not waited for; nor is one that never begins."""
+"""A request that is incomplete, or has not begun, after this time, or twice this time at most, is dropped."""
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 over one connection, which is closed when the client takes too long to ask.
+    """HTTP/1.1 over one connection, which is closed if the client is too slow.
 
     Uvicorn waits without limit for the first request, for the rest of one, and for clients that do not read the answer.
-    How long an answer takes is not limited.
+    The duration of an answer has no limit.
     """
 
     _was_full = False
-    """Whether nothing more could be sent at the last look."""
+    """Whether nothing more could be sent at the last check."""
 
     _awaited: tuple[object] | None = None
-    """The request cycle that the server waited for at the last look, in a tuple; None: it waited for none."""
+    """The request cycle that the server waited for at the last check, in a tuple; None: it waited for none."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -19,9 +19,10 @@ _END_S = 3
 
 
 def listening(block: str, host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises what names ``block`` and what to do.
+    """A listening socket. Its errors name ``block`` and the remedy.
 
-    A port that is taken may be free at the next try (SinkUnavailable); a host or a port that is wrong is ConfigError.
+    Raises SinkUnavailable for a port that is taken, which may be free at the next try; ConfigError for a wrong host or
+    port.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S, MOST_S = 2.0, 10.0
 _SHARE = 0.01
-"""Of one processor, about."""
+"""The share of one processor, about."""
 _POINTS = 60
 _RUN_FILE = "pipelines.json"
 

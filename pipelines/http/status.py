@@ -1,4 +1,4 @@
-"""`tidemark status`: the state of pipelines that run, or what stood last, without asking the processes themselves."""
+"""`tidemark status`: the state of running pipelines, or their last state, without asking the processes themselves."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
 
 
 def _with_replays(config: PipelineConfig, state: Document) -> Document:
-    """The last state with how far replays are now: a command may do them while the pipeline does not run."""
+    """The last state with the present progress of replays: a command may run them while the pipeline does not."""
     works = {name: asdict(work) for name, work in unfinished_replays(Replays(Checkpoint(config)).all()).items()}
     pipelines = [
         {**p, "tables": [{**t, "beside": works.get(t["name"]) or t.get("beside")} for t in p["tables"]]}
@@ -123,7 +123,7 @@ def _with_replays(config: PipelineConfig, state: Document) -> Document:
 
 
 def holder_by_process(state: Document) -> str | None:
-    """The process that runs it where no lock shows that: the writer of the state, if it is alive."""
+    """The process that runs the pipeline, if no lock shows it: the writer of the state, if it is alive."""
     pid, host = int(state["pid"]), str(state["host"])
     is_fresh = time.time() - float(state["time_s"]) < _STALE_S
     is_ended = any(pipeline["phase"] in ("ended", "failed") for pipeline in state["pipelines"])

@@ -1,7 +1,7 @@
-"""Which table a command is about: a path with storage options, or a name that a pipeline's catalog knows.
+"""Which table a command is about: a path with storage options, or a name in a pipeline's catalog.
 
-With ``--config FILE`` the pipeline file gives the table's path and how to reach its storage, so that credentials are
-in one place. The commands themselves get a path and options in both cases.
+With ``--config FILE`` the pipeline file gives the table's path and its storage options, so that credentials are in one
+place. The commands themselves get a path and options in both cases.
 """
 
 from __future__ import annotations

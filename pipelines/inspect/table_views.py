@@ -158,7 +158,7 @@ def storage_options(path: str, storage: Options) -> dict[str, str]:
 
 
 def _named_by_options(table: Table) -> Snapshot | None:
-    """The snapshot that options of the table name for readers, reported on stderr; None for the newest one."""
+    """The snapshot that options of the table select for readers, reported on stderr; None for the newest one."""
     snapshot = table.stored_snapshot()
     if snapshot is not None:
         say(
@@ -182,7 +182,7 @@ def _type_names(schema: TableSchema) -> dict[str, str]:
 
 
 def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
-    """The snapshot asked for, else the latest, None for a table without one."""
+    """The requested snapshot, or else the latest; None for a table without one."""
     if snapshot_id is None:
         return table.snapshots.latest()
     found = table.snapshots.find(snapshot_id)
@@ -194,7 +194,7 @@ def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
 
 
 def _schema_at(table: Table, snapshot_id: int | None, timestamp_ms: int | None) -> TableSchema:
-    """The schema in which a scan gives rows: the latest, or with time travel the one of the snapshot."""
+    """The schema of the rows in a scan: the latest, or with time travel that of the snapshot."""
     if snapshot_id is not None:
         chosen = _snapshot(table, snapshot_id)
     elif timestamp_ms is not None:
@@ -236,7 +236,7 @@ def _with_header(empty: pa.Table, parts: Iterable[pa.Table]) -> Iterator[pa.Tabl
 
 
 def _limited(parts: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """At most ``limit`` rows; does not ask for parts that are not needed."""
+    """At most ``limit`` rows; does not read parts that are not needed."""
     left = limit
     for part in parts:
         yield part.slice(0, left)
@@ -265,7 +265,7 @@ def _print_first(parts: Iterable[pa.Table], output: RowFormat) -> None:
 
 
 def tables_below(io: FileIO, root: str) -> list[str]:
-    """Paths of the tables of a warehouse, or of a database when ``root`` is one; empty when it is neither."""
+    """Paths of the tables of a warehouse, or of a database if ``root`` is one; empty if it is neither."""
     if root.endswith(DATABASE_SUFFIX):
         warehouse, _, database = root.removesuffix(DATABASE_SUFFIX).rpartition("/")
         catalog = FilesystemCatalog(io, warehouse)

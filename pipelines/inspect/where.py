@@ -33,7 +33,7 @@ _WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE"}
 
 
 def parse_condition(text: str, schema: pa.Schema, types: Mapping[str, str] | None = None) -> pc.Expression:
-    """The condition over the columns of ``schema``. Raises ConfigError that names the place in the text.
+    """The condition over the columns of ``schema``. Raises ConfigError with the place in the text.
 
     ``types`` are the names of the columns' types for people; without it, errors show Arrow's names.
     """

@@ -1,7 +1,7 @@
-"""Comparisons of a column with the constants of `--where`, which take the type of the column.
+"""Comparisons of a column with the constants of `--where`, which get the type of the column.
 
-Whole numbers are compared as exact numbers: ``id > 2.5`` and ``id < 1e30`` mean what they say. NaN equals NaN, and has
-no place in the order of numbers.
+Whole numbers are compared exactly: ``id > 2.5`` and ``id < 1e30`` are right. NaN equals NaN, and has no place in the
+order of numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNKNOWN = pc.scalar(pa.scalar(None, pa.bool_()))
 
 
 class Unfit(Exception):
-    """The constant cannot be compared like that; the text continues a sentence, or is empty."""
+    """The constant does not fit the comparison; the text continues a sentence, or is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def compared(field: pc.Expression, target: pa.DataType, sign: str, constant: Con
 
 
 def is_among(field: pc.Expression, target: pa.DataType, constants: Sequence[Constant]) -> pc.Expression:
-    """Whether the column has one of the values; unknown where it is NULL. Raises Unfit."""
+    """Whether the column has one of the values; NULL for NULL. Raises Unfit."""
     if pa.types.is_integer(target):
         numbers = [_number(constant) for constant in constants]
         values = [pa.scalar(int(number), target) for number in numbers if _is_value(number, target)]

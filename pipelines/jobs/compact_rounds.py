@@ -39,7 +39,7 @@ TIDIED_AGAIN_MS = 600_000
 """How often a table without new snapshots is tidied, because retention also ends by time."""
 
 _LOOK_S = 0.2
-"""How often a signal is looked for between two rounds."""
+"""The interval of checks for a signal between two rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Chosen:
     """Which tables of the warehouse are compacted."""
 
     patterns: Sequence[str]
-    """Of DATABASE.TABLE, with * and ?. Without any: the tables that no pipeline compacts."""
+    """Patterns of DATABASE.TABLE, with * and ?. Without any: the tables that no pipeline compacts."""
 
     def __call__(self, name: TableName) -> bool:
         return not self.patterns or any(fnmatchcase(str(name), pattern) for pattern in self.patterns)
@@ -74,7 +74,7 @@ class Rounds:
     troubles: dict[TableName, str] = field(default_factory=dict)
     """Why tables could not be compacted in the last round."""
     _seen: dict[TableName, int | None] = field(default_factory=dict)
-    """The newest snapshot of each table when there was nothing to compact the last time."""
+    """The newest snapshot of each table that had nothing to compact the last time."""
     _tidied_ms: dict[TableName, int] = field(default_factory=dict)
     """When each table was last checked for expired content."""
     _checks: dict[TableName, PartitionChecks] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Rounds:
             self.tell(f"{name}: {', '.join(parts)}")
 
     def tell_due(self) -> None:
-        """Say what a round would compact of each table; compacts nothing."""
+        """Print what a round would compact in each table; compacts nothing."""
         catalog = FilesystemCatalog(self.io, self.warehouse)
         for name in self.names():
             try:
@@ -193,10 +193,10 @@ def compact_warehouse(
     storage: Options,
     form: LogFormat = LogFormat.TEXT,
 ) -> None:
-    """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
+    """One round, or with ``interval_s`` rounds until SIGINT or SIGTERM, which end it with code 0.
 
-    A single round ends with code 1 when a table could not be compacted. Without any table it is a ConfigError, which
-    the first of many rounds only logs: the job may start before the pipelines that create the tables.
+    A single round ends with code 1 if a table could not be compacted. If there is no table, it raises ConfigError,
+    which the first of many rounds only logs: the job may start before the pipelines that create the tables.
     """
     if dry_run and interval_s is not None:
         raise ConfigError("--dry-run shows one round: remove --watch")

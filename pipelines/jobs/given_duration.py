@@ -7,7 +7,7 @@ from paimon_table.option_values import duration_ms
 
 
 def given_duration_ms(option: str, text: str) -> int:
-    """Milliseconds of a duration such as ``12h``; ConfigError that names ``option`` otherwise.
+    """Milliseconds of a duration such as ``12h``. Raises ConfigError that names ``option``.
 
     A number without a unit is refused. Table options would take it as milliseconds, and ``--retained 30`` would create
     a tag that expires at once.

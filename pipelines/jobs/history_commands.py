@@ -1,6 +1,6 @@
-"""`tidemark table expire | tags | rollback | branches | consumers`: what a table keeps of its past, without Spark.
+"""`tidemark table expire | tags | rollback | branches | consumers`: the history of a table, without Spark.
 
-Names and parameters of the commands; ``history_jobs`` does the work and is imported on a call.
+Names and parameters of the commands; ``history_jobs`` has the code and is imported on a call.
 """
 
 from __future__ import annotations

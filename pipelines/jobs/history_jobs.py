@@ -142,7 +142,7 @@ def rollback(
     dry_run: bool,
     storage: Options,
 ) -> None:
-    """Roll the table back, once that is confirmed."""
+    """Roll the table back, after a confirmation."""
     if sum(one is not None for one in (snapshot, tag, timestamp)) != 1:
         raise ConfigError("the target is missing: give one of --snapshot, --tag and --timestamp")
     table = open_table(path, storage, for_reading=False)
@@ -174,7 +174,7 @@ def rollback(
 
 
 def rollback_to_tag(path: str, tag: str, yes: bool, dry_run: bool, storage: Options) -> None:
-    """Roll the table back to a tag, once that is confirmed."""
+    """Roll the table back to a tag, after a confirmation."""
     rollback(path, None, tag, None, yes, dry_run, storage)
 
 
@@ -305,7 +305,7 @@ def create_branch(path: str, name: str, tag: str | None, dry_run: bool, storage:
 
 
 def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Options) -> None:
-    """Delete a branch, once that is confirmed."""
+    """Delete a branch, after a confirmation."""
     table = open_table(path, storage, for_reading=False)
     branches = BranchStore(table.io, table.paths)
     branches.check_there(name)
@@ -327,8 +327,7 @@ def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
 
 
 def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: bool, storage: Options) -> None:
-    """Let a consumer continue with a snapshot; create the consumer, which then holds snapshots, if that is asked
-    for."""
+    """Set the next snapshot of a consumer; creates it on request. A new consumer then keeps snapshots."""
     table = open_table(path, storage, for_reading=False)
     earliest, latest = table.snapshots.earliest_id() or 1, table.snapshots.latest_id() or 0
     if not earliest <= snapshot <= latest + 1:

@@ -15,7 +15,7 @@ _TIME = pa.timestamp("ms", "UTC")
 
 
 def tag_rows(tags: Sequence[Tag]) -> pa.Table:
-    """One row per tag; ``created`` is of the clock of who made it."""
+    """One row per tag; ``created`` is from the clock of its creator."""
     snapshots = [tag.snapshot for tag in tags]
     return pa.table({
         "tag": pa.array([tag.name for tag in tags], pa.string()),

@@ -1,6 +1,6 @@
 """`tidemark table compact | sort | analyze | rescale | ...`: jobs that change a table, without Spark.
 
-Names and parameters of the commands; ``table_jobs`` does the work and is imported on a call.
+Names and parameters of the commands; ``table_jobs`` has the code and is imported on a call.
 """
 
 from __future__ import annotations

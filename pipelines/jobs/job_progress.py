@@ -19,14 +19,14 @@ from paimon_table.maintenance.job import Job, Unwatched
 from paimon_table.storage.private_directory import process_directory
 
 CHUNK_BYTES = 64 << 20
-"""Size in memory of the rows that are merged at a time; a job takes about ten times as much."""
+"""Bytes of rows that are merged at once; a job takes about ten times as much memory."""
 
 _SILENCE_S = 30.0
-"""Without a terminal, a line reports the progress this often."""
+"""Without a terminal, a line reports the progress at this interval."""
 
 
 class BarProgress:
-    """Implements ``Progress`` of jobs; raises KeyboardInterrupt once that was asked for."""
+    """Implements ``Progress`` of jobs; raises KeyboardInterrupt on request."""
 
     def __init__(self, console: Console, unit: str = "rows", line: Callable[[str], None] | None = None) -> None:
         """``unit``: the default unit of steps that name none; ``line`` prints in place of ``console``."""
@@ -67,7 +67,7 @@ class BarProgress:
             self._line(f"{self._step}: {self._done:,} of {self._total:,} {self._unit}")
 
     def rest(self) -> None:
-        """Between two jobs: no bar. Raises KeyboardInterrupt once that was asked for."""
+        """Between two jobs: no bar. Raises KeyboardInterrupt on request."""
         if self._is_interrupted:
             raise KeyboardInterrupt
         if self._task is not None:
@@ -75,7 +75,7 @@ class BarProgress:
             self._task = None
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
-        """The first signal ends the job at its next step; another one at once."""
+        """The first signal ends the job at its next step; a second one at once."""
         if self._is_interrupted:
             signal.signal(number, signal.default_int_handler)
             raise KeyboardInterrupt
@@ -89,7 +89,7 @@ class BarProgress:
 
 @contextmanager
 def watched(unit: str = "rows", line: Callable[[str], None] | None = None) -> Iterator[BarProgress]:
-    """Inside this block a job is shown on stderr, and SIGINT and SIGTERM end it in an orderly way."""
+    """Inside this block a job has a progress bar on stderr, and SIGINT and SIGTERM end it cleanly."""
     progress = BarProgress(Console(stderr=True), unit, line)
     before = {number: signal.signal(number, progress.interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

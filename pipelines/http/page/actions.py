@@ -22,14 +22,14 @@ RETRY = "retry"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How far something is that was asked for; ``state`` is a word of ``control.requests.State``."""
+    """The progress of a requested action; ``state`` is a word of ``control.requests.State``."""
 
     state: str
     text: str
 
 
 class Actions:
-    """Carries out an action by a name that ``of`` lists; refuses all others."""
+    """Carries out an action by a name from ``of``; refuses all others."""
 
     def __init__(self, configs: Mapping[str, PipelineConfig], state: RunState) -> None:
         self._configs = configs
@@ -48,7 +48,7 @@ class Actions:
         return self._state.pipelines[pipeline].config or self._configs[pipeline]
 
     def begin(self, pipeline: str, table: str, action: str) -> str:
-        """Begin it; gives a number for ``outcome``. The caller checks the names."""
+        """Begin an action; returns a number for ``outcome``. The caller checks the names."""
         if action == COMPACT:
             opened = self._state.pipelines[pipeline].open_table(table)
             if opened is None:
@@ -62,7 +62,7 @@ class Actions:
         return number
 
     def begin_retry(self, pipeline: str, table: str | None, reason: str | None) -> str:
-        """Begin to retry bad records of the pipeline, as ``begin`` does it."""
+        """Begin to retry bad records of the pipeline, as ``begin`` does."""
         config, number = self.config(pipeline), f"job-{next(self._numbers)}"
         selection = Selection(table, reason)
 
@@ -78,7 +78,7 @@ class Actions:
         return self._start(retry, "the retry", number)
 
     def outcome(self, number: str) -> Outcome:
-        """How far it is."""
+        """The progress of an action."""
         if number in self._jobs:
             return self._jobs[number]
         if number not in self._requests:
@@ -96,7 +96,7 @@ class Actions:
         return number
 
     def _run(self, number: str, work: Callable[[], str]) -> None:
-        """One job at a time: each takes up to a gibibyte."""
+        """One job at a time, because each takes up to a gibibyte."""
         with self._turn:
             try:
                 self._jobs[number] = Outcome("done", work())

@@ -1,7 +1,7 @@
 """The web page over HTTP: files, the state as events, details on demand, actions with the token.
 
-Names and numbers are for everybody who reaches the page; values of rows, which reasons may hold too, bad records and
-actions need the token. Events come without it: browsers send none with them.
+Everybody who reaches the page sees names and numbers. Values of rows, which reasons may contain too, bad records and
+actions need the token. Events work without it, because browsers cannot send one with them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FILES = {
 
 
 class _Refused(Exception):
-    """A request that cannot be answered, with the status code and why."""
+    """A request that cannot be answered, with status code and reason."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -115,7 +115,7 @@ class Page:
         return told
 
     def _look(self) -> dict[str, Any]:
-        """The state, not older than a second."""
+        """The state, at most a second old."""
         with self._look_lock:
             seen_s, found = self._newest
             if time.monotonic() - seen_s > 1.0:
@@ -134,7 +134,7 @@ class Page:
         return StreamingResponse(self._stream(_Listener(peer)), media_type="text/event-stream")
 
     def _listen(self, new: _Listener) -> None:
-        """Take part; where all places are taken, the oldest stream of the peer that has most gives way."""
+        """Take a place; if all places are taken, the oldest stream of the peer with most streams gives way."""
         self._listeners.append(new)
         if len(self._listeners) > MOST_LISTENERS:
             (peer, _), *_ = Counter(one.peer for one in self._listeners).most_common(1)
@@ -158,7 +158,7 @@ class Page:
                 self._listeners.remove(listener)
 
     def _event(self, drawn_s: float) -> tuple[bytes, float]:
-        """The state with the points that are new since ``drawn_s``, and its time.
+        """The state with the points since ``drawn_s``, and its time.
 
         The points overlap by a few seconds: the page knows which points it has.
         """
@@ -250,7 +250,7 @@ class Page:
             raise _Refused(401, "enter the token of the page first")
 
     def _read(self, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Ask the storage, two at a time."""
+        """Read from the storage, at most two requests at a time."""
         if not self._readers.acquire(timeout=20):
             raise _Refused(503, "the storage is busy with another request; try again")
         try:

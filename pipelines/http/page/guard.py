@@ -1,7 +1,7 @@
-"""Who may ask the page for what: only under its own names, from its own pages, where it is asked for with the token.
+"""Access rules of the page: only under its own names, only from its own pages, and with the token where required.
 
-Another site open in the browser cannot use the page: its requests carry its own ``Origin``. If it has pointed its name
-at this machine (DNS rebinding), they carry that name.
+Another site open in the browser cannot use the page: its requests have its own ``Origin``. If it has pointed its name
+at this machine (DNS rebinding), they have that name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The token of the page: from the pipeline file, else made at the start, in a file that only this user reads."""
+"""The token of the page: from the pipeline file, or created at the start, in a file that only this user can read."""
 
 from __future__ import annotations
 
