@@ -65,8 +65,9 @@ class Guest(Generic[Piece, Done]):
         self.release()
 
     def do(self, piece: Piece) -> Done:
-        """Do a piece of work here, or have the run do it. Raises SinkUnavailable while another command has the
-        checkpoint.
+        """Do a piece of work here, or have the run do it.
+
+        Raises SinkUnavailable while another command has the checkpoint.
         """
         while True:
             if self._here is not None and self._yields and is_wanted(self._config):

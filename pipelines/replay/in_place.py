@@ -163,6 +163,6 @@ class InPlace:
         until = end if limit is None else self.context.reader.earlier(limit, end)
         if self.context.reader.left(begin, until, self.topics) == 0:
             raise ConfigError(
-                f"the stream has read no records {state.words}, only up to {end}; give another --from"
+                f"the range {state.words} has no records, and the stream has read up to {end}; give another --from"
                 + (" or --to" if state.end is not None else "")
             )

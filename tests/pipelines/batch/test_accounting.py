@@ -159,7 +159,7 @@ def test_a_placeholder_that_a_topic_does_not_tell_rejects_its_records_alone(tmp_
     reasons, _ = run(tables, tmp_path, records((key, value), event("c", 6, {"id": 6}), first_offset=3))
 
     assert len(reasons) == 1
-    assert "uses {schema}: neither the records of topic shop.public.items nor its name say the schema" in reasons[0]
+    assert "uses {schema}: neither the records of topic shop.public.items nor its name show the schema" in reasons[0]
     assert ids(tables, "public_items") == {1, 2, 3, 6}
 
 

@@ -135,7 +135,7 @@ def test_a_number_that_the_table_never_had_is_refused(tmp_path: Path) -> None:
     history = History("orders", seed=5).extend(60)
     processed(pipeline_tables(tmp_path, ALL_TABLES), batches(history), task_settings(tmp_path))
     to_buckets(tmp_path, 3)
-    with pytest.raises(ConfigError, match=r"state 3, or .*: tidemark table rescale .*/lake.db/orders --buckets 4"):
+    with pytest.raises(ConfigError, match=r"set 3, or .*: tidemark table rescale .*/lake.db/orders --buckets 4"):
         pipeline_tables(tmp_path, ALL_TABLES, bucket="4")
     assert content(tmp_path) == history.rows
 

@@ -207,7 +207,7 @@ def test_otherwise_create_makes_a_rule_of_its_own(tmp_path: Path) -> None:
 
 def test_a_target_that_needs_an_unknown_name_is_refused_with_the_topic(tmp_path: Path) -> None:
     rule = load(tmp_path).target_rule(load(tmp_path).tables[1])
-    with pytest.raises(ConfigError, match=r"uses \{schema\}: neither the records of topic t nor its name say"):
+    with pytest.raises(ConfigError, match=r"uses \{schema\}: neither the records of topic t nor its name show"):
         rule.target("shop", None, "orders", "t")
     with pytest.raises(ConfigError, match=r"for topic t: table .a/b_orders. has a slash"):
         rule.target("shop", "a/b", "orders", "t")

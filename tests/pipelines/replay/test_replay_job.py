@@ -313,6 +313,6 @@ def test_a_range_without_records_is_refused_before_it_is_begun(tmp_path: Path, b
     replays = Replays(Checkpoint(load_pipeline(tmp_path / "shop.yaml")))
     replays.put(state(begin, end))
 
-    with pytest.raises(ConfigError, match=r"there are no records from .* which go up to 10; give another --from"):
+    with pytest.raises(ConfigError, match=r"the range from .* has no records, .* up to 10; give another --from"):
         job(topic).step()
     assert not replays.get("r1").is_begun

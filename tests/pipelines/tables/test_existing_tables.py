@@ -79,8 +79,8 @@ def test_a_table_partitioned_outside_of_its_key_can_still_be_read(tmp_path: Path
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        (4, r"state -1, or .*: tidemark table rescale .*/lake\.db/t --buckets 4; nothing was written"),
-        (-2, r"state -1; nothing was written.*another `into`"),
+        (4, r"set -1, or .*: tidemark table rescale .*/lake\.db/t --buckets 4; nothing was written"),
+        (-2, r"set -1; nothing was written.*another `into`"),
     ],
 )
 def test_rows_in_dynamic_buckets_keep_them_and_nobody_is_sent_to_a_command_that_refuses(

@@ -57,7 +57,7 @@ def test_a_changed_primary_key_of_the_source_stops_with_both_keys(
 
 
 def test_a_key_that_becomes_narrower_stops_too(tmp_path: Path) -> None:
-    with pytest.raises(SchemaChangeRefused, match=r"now \(id\), .* is \(id, k2\).*state primary_key: \[id, k2\]"):
+    with pytest.raises(SchemaChangeRefused, match=r"now \(id\), .* is \(id, k2\).*set primary_key: \[id, k2\]"):
         run(tmp_path, [CHANGED], [FIRST])
 
 

@@ -101,7 +101,7 @@ def test_a_table_that_would_be_made_is_shown_with_its_rows(tmp_path: Path) -> No
         "To quarantine: 1 record of the sample",
         f'  1 of {TOPIC}: column n INT: string "x" does not fit INT (first: {TOPIC} partition 0 offset 1)',
         "",
-        "1 table to make, 0 to change, 0 to keep as they are",
+        "1 table to create, 0 to change, 0 unchanged",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dumps", "shop.yaml"]
 
@@ -330,7 +330,7 @@ def flat(root: Path, rule: str) -> tuple[int, list[str]]:
 
 
 LACK = (
-    "neither the records of topic crm.eu.staff nor its name say the database; let the connector write it"
+    "neither the records of topic crm.eu.staff nor its name show the database; let the connector write it"
     " (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro), or take "
 )
 
