@@ -72,7 +72,7 @@ def _check_key(
     """Every record needs the key columns; in a table without a key, NULL is a valid partition if its type is known."""
     brought = {*seen.columns, *seen.key_only, *(seen.key_columns or ())}
     missing = next((name for name in primary_key if name not in brought), None)
-    untyped = next((name for name in primary_key if name in seen.columns and name not in types), None)
+    untyped = next((name for name in primary_key if name not in types), None)
     if missing is None and untyped is not None:
         raise ConfigError(
             f"table {identifier}: column {untyped!r} of its key has only NULL so far in {source.topic}, so its type "

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_table.errors import ConfigError
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
@@ -123,3 +124,11 @@ def test_the_table_is_made_once_a_key_fits(tmp_path: Path) -> None:
 
     assert len(found) == 1
     assert [row["id"] for row in rows_of(tmp_path, "items")] == [2]
+
+
+def test_a_field_of_the_key_that_has_only_null_is_told_with_the_cause(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, [{**SHARDS, "primary_key": ["id", ROUTED]}])
+    events: list[Event] = [({"id": 1, ROUTED: None}, "c", None, {"id": 1, "n": 1})]
+
+    with pytest.raises(ConfigError, match=f"'{ROUTED}' of its key has only NULL so far in .*columns.types"):
+        run_batches(tables, [batch_of(0, events)], tmp_path)
