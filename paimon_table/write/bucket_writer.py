@@ -284,9 +284,9 @@ class BucketWriter:
 
     # ------------------------------------------------------------ reading
 
-    def lookup(self, keys: pa.Table) -> pa.Table:
+    def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
         """The stored rows of these keys, sorted by key; see ``find_rows``."""
-        return self.find_rows(keys).rows
+        return self._merged(keys).rows if with_deletes else self.find_rows(keys).rows
 
     def find_rows(self, keys: pa.Table) -> Hits:
         """The stored row of each key, merged over all levels; rows that are still buffered do not count.
@@ -294,6 +294,12 @@ class BucketWriter:
         ``keys`` has the key columns, in any order and with repetitions. Position i of the result is the number of a row
         of ``keys`` with the key of row i; each existing key appears once.
         """
+        hits = self._merged(keys)
+        exists = are_adds(hits.rows.column(VALUE_KIND).to_numpy())
+        return Hits(hits.positions[exists], without_retracts(hits.rows))
+
+    def _merged(self, keys: pa.Table) -> Hits:
+        """As ``find_rows``, with the deletes of keys that do not exist."""
         if self._has_unordered_files:
             raise BrokenInvariant(
                 f"bucket {self._bucket.bucket} of {self._ctx.paths.root} has rows that 'sequence.snapshot-ordering' "
@@ -306,10 +312,8 @@ class BucketWriter:
             return hits
         _, number = np.unique(hits.positions, return_inverse=True)
         groups = self._order.sort_versions(hits.rows, number)
-        merged = self._function.merge(hits.rows, groups)
-        exists = are_adds(merged.column(VALUE_KIND).to_numpy())
         positions = first[hits.positions[groups.indices[groups.starts]]]
-        return Hits(positions[exists], without_retracts(merged))
+        return Hits(positions, self._function.merge(hits.rows, groups))
 
     def find_beginning(self, keys: pa.Table) -> pa.Table:
         """The stored rows whose keys begin with one of these, merged over all levels, sorted by key.

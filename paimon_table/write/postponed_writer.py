@@ -81,7 +81,7 @@ class PostponedWriter:
         """Nothing to publish: see ``prepare_commit``."""
         return CommitMessage(bucket=self._bucket, total_buckets=POSTPONED)
 
-    def lookup(self, keys: pa.Table) -> pa.Table:
+    def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
         """UnsupportedFeature: the rows are in no order."""
         raise UnsupportedFeature(f"{self._ctx.paths.root}: rows in postponed buckets cannot be looked up; compact them")
 

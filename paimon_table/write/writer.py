@@ -47,10 +47,11 @@ class Writer(Protocol):
         """Compact the existing files, after ``prepare_append`` or in a new writer: the message's COMPACT part."""
         ...
 
-    def lookup(self, keys: pa.Table) -> pa.Table:
+    def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
         """The stored rows of these keys, sorted by key, each existing one once; rows not yet prepared do not count.
 
-        ``keys`` has the columns of the trimmed primary key, in any order and with repetitions.
+        ``keys`` has the columns of the trimmed primary key, in any order and with repetitions. ``with_deletes`` adds
+        the deletes that files still hold of other keys.
         """
         ...
 

@@ -217,7 +217,7 @@ class ArrivedRows:
         if bucket not in self._writers:
             state = self._target.live.of(bucket)
             self._writers[bucket] = open_writer(self._context, bucket, state, self._environment)
-        found = self._writers[bucket].lookup(keys)
+        found = self._writers[bucket].lookup(keys, with_deletes=True)
         if self._target.deleted_at is None or not self._target.is_filtered:
             return found
         return found.filter(pc.is_null(found.column(self._target.deleted_at)))

@@ -29,6 +29,7 @@ FindRows = Callable[[pa.Table], pa.Table]
 FindEnded = Callable[[pa.Table, pa.Scalar], pa.Table]
 """The row of a key, given as a table, that a change at a time has ended; no row where none is known."""
 _UNKNOWN = object()
+_RETRACTS = (RowKind.DELETE, RowKind.UPDATE_BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Histories:
     ) -> None:
         """The two functions find the rows of keys in the table as it is, and in its youngest state that had them.
 
+        Among the first may be deletes, which ``_VALUE_KIND`` tells.
         ``departed`` are rows that moved to another key at the end of an earlier batch. Where a table knows when its
         rows have ended, ``ended`` finds them, by the time in a column of those that arrive.
         """
@@ -104,7 +106,7 @@ class Histories:
         self._current_rows = current_rows
         self._former_rows = former_rows
         self._columns: dict[str, list[Any]] = {}
-        self._current: dict[Key, Values | None] = {}
+        self._stored: dict[Key, Values | None] = {}
         self._keys: list[Key] = list(zip(*(self._column(name) for name in key), strict=True))
         self._numbers: dict[Key, list[int]] = {}
         self._places: list[int] = []
@@ -147,8 +149,8 @@ class Histories:
             return _Holder(numbers[count - 1] if count else None)
         held = self._holders.get((key, order))
         if held is None:
-            current = self.current(key)
-            first = None if current is None else [current[name] for name in order.sequence]
+            stored = self._stored_row(key)
+            first = None if stored is None else [stored[name] for name in order.sequence]
             held = self._holders[key, order] = [_Holder(None, first)]
         for number in numbers[len(held) - 1 : count]:
             held.append(self._next_holder(held[-1], number, order))
@@ -156,8 +158,8 @@ class Histories:
 
     def _next_holder(self, held: _Holder, number: int, order: ColumnOrder) -> _Holder:
         sequence = [self.value(number, name) for name in order.sequence]
-        if _UNKNOWN in sequence:  # it is that of the row which changes; no row behind its delete is older
-            return _Holder(number, None if self.kind(number) is RowKind.DELETE else held.sequence)
+        if _UNKNOWN in sequence:  # it is that of the row which changes
+            return _Holder(number, held.sequence)
         if held.sequence is not None and _is_older(sequence, held.sequence, order.descending):
             return held
         return _Holder(number, sequence)
@@ -202,15 +204,23 @@ class Histories:
     def prepare(self, numbers: Iterable[int]) -> None:
         """Look up the table's rows of the keys of these rows, all at once."""
         keys = list(dict.fromkeys(self._keys[number] for number in numbers))
+        self._stored = dict.fromkeys(keys) | self._look_up(keys)
+
+    def _look_up(self, keys: Sequence[Key]) -> dict[Key, Values]:
         found = row_values(self._current_rows(self._key_table(keys)))
-        self._current = dict.fromkeys(keys) | {tuple(row[name] for name in self._key): row for row in found}
+        found.sort(key=lambda row: row.get(VALUE_KIND) not in _RETRACTS)  # a row that moved left a delete elsewhere
+        return {tuple(row[name] for name in self._key): row for row in found}
 
     def current(self, key: Key) -> Values | None:
         """The table's row before the batch; None without one."""
-        if key not in self._current:
-            found = row_values(self._current_rows(self._key_table([key])))
-            self._current[key] = found[0] if found else None
-        return self._current[key]
+        stored = self._stored_row(key)
+        return None if stored is None or stored.get(VALUE_KIND) in _RETRACTS else stored
+
+    def _stored_row(self, key: Key) -> Values | None:
+        """The row, or the delete that the table still holds: a change with a lower sequence is older than either."""
+        if key not in self._stored:
+            self._stored[key] = next(iter(self._look_up([key]).values()), None)
+        return self._stored[key]
 
     def former(self, key: Key) -> Values | None:
         """A deleted row as it moved to another key, else as an earlier snapshot has it; None if no snapshot has it."""

@@ -213,6 +213,16 @@ def test_deletes_stay_as_long_as_the_file_says(tmp_path: Path) -> None:
     assert run.table.schema.options["tidemark.keep-deletes"] == "3 h"
 
 
+def test_a_value_never_comes_from_a_record_that_is_older_than_a_kept_delete(tmp_path: Path) -> None:
+    left, late = ("u", None, {**ROW, "n": 4, "name": "left"}), ("u", None, {**ROW, "n": 2, "note": "late"})
+    back = ("u", None, {**ROW, "n": 5, "note": HIDDEN})
+    run = Run(tmp_path, {"where": "name <> 'left'"}, **{"sequence.field": "n"}).take([("c", None, {**ROW, "n": 1})])
+
+    run.take([left], [late, back])
+
+    assert [(row["n"], row["note"]) for row in run.rows] == [(5, None)]
+
+
 @pytest.mark.slow
 def test_a_row_that_left_the_filter_lends_no_values_to_the_key_that_it_goes_to(tmp_path: Path) -> None:
     """It changed outside of the filter, so what the table had of it is not what the source left out."""

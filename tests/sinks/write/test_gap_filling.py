@@ -304,6 +304,12 @@ def test_a_value_comes_from_the_newest_row_which_need_not_be_the_last() -> None:
     assert bucket.values(put(1, "new", 6), put(1, "late", 3), put(1, HIDDEN, 7), put(1, HIDDEN, 8))[-2:] == ["new"] * 2
 
 
+def test_a_value_never_comes_from_a_row_that_is_older_than_the_delete() -> None:
+    bucket = Bucket(["STRING", "INT"], {1: ("stored", 5)}, sequence=["b"])
+
+    assert bucket.values(delete(1, None, HIDDEN), put(1, "late", 3), put(1, HIDDEN, 6))[-1] is None
+
+
 def test_a_row_without_the_sequence_of_a_group_leaves_its_columns_as_they_are() -> None:
     """As the row of another topic that feeds other columns."""
     bucket = Bucket(["STRING", "INT"], {1: ("mine", 3)}, group=["b"])
@@ -315,8 +321,8 @@ def test_a_row_without_the_sequence_of_a_group_leaves_its_columns_as_they_are() 
 def test_the_sequence_of_a_delete_counts_from_the_delete_before() -> None:
     bucket = Bucket(["INT"], {1: (9,)}, sequence=["a"])
 
-    assert bucket.values(delete(1, HIDDEN), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [9, 3, 3, None]
-    assert bucket.values(delete(1, 5), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [5, 3, 9, None]
+    assert bucket.values(delete(1, HIDDEN), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [9, 3, 9, 9]
+    assert bucket.values(delete(1, 5), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [5, 3, 9, 9]
     assert bucket.values(delete(1, HIDDEN)) == [9]
     assert Bucket(["INT"], {1: (None,)}, sequence=["a"]).values(put(1, 0), delete(1, HIDDEN)) == [0, 0]
 
