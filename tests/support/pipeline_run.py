@@ -65,9 +65,10 @@ def write_pipeline(
 def rows_so_far(location: str | Path) -> list[dict[str, Any]]:
     """The rows of a table that a running pipeline writes; none while it is being created."""
     try:
-        return Table.open(str(location)).to_arrow().to_pylist()
+        rows: list[dict[str, Any]] = Table.open(str(location)).to_arrow().to_pylist()
     except NOT_THERE_YET:
         return []
+    return rows
 
 
 def run_once(file: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
