@@ -69,7 +69,7 @@ FIRST_RECORDS = 100_000
 
 
 class StopRequested(TidemarkError):
-    """A batch was about to start, or was given up, after the user asked to stop; Spark runs it after the next start."""
+    """A batch was about to start, or was given up, after a requested stop; Spark runs it after the next start."""
 
     action = Action.RETRY
 
@@ -101,7 +101,7 @@ class PipelineQuery:
         self._is_in_batch = False
         self._is_given_up = False
         self._called_by: ClientServerConnection | None = None
-        """The connection on which the JVM calls us; the thread of the query never closes it."""
+        """The connection on which the JVM calls Python; the thread of the query never closes it."""
         self._drained = threading.Event()
         self._compactions = Compactions()
         self._scratch_dir = process_directory(tempfile.gettempdir())
@@ -163,12 +163,12 @@ class PipelineQuery:
 
     @property
     def is_in_turn(self) -> bool:
-        """Whether a batch runs, or other work that batches wait for."""
+        """Whether a batch runs, or work for which batches wait."""
         return self._beside.turns.is_taken
 
     @property
     def has_failed(self) -> bool:
-        """Whether the query ended for another reason than a stop that was asked for."""
+        """Whether the query ended for another reason than a requested stop."""
         self._note_compactions()
         if self._reader.failure is not None:
             return True
@@ -184,7 +184,7 @@ class PipelineQuery:
         return {name: table for name, table in others.items() if table is not None} | known
 
     def open_tables(self) -> dict[str, TableSink]:
-        """The tables that this run has opened, by identifier; looks at nothing. Safe from any thread."""
+        """The tables that this run has opened, by identifier; reads nothing. Safe from any thread."""
         return {} if self.tables is None else dict(self.tables.sinks)
 
     @property
@@ -201,7 +201,7 @@ class PipelineQuery:
         return list(unmatched(self.config, met, topics))
 
     def _tidied_tables(self) -> dict[str, Table]:
-        """The tables that are looked after. Safe from any thread."""
+        """The tables to tidy. Safe from any thread."""
         known = {name: sink.table for name, sink in self.open_tables().items()}
         return found_tables(self._catalog, [name for name in self._known_names if str(name) not in known]) | known
 
@@ -233,7 +233,7 @@ class PipelineQuery:
             self._give_batch_up()
 
     def _give_batch_up(self) -> None:
-        """End the jobs of a batch whose source does not answer; the next start runs the batch again.
+        """Cancel the jobs of a batch whose source does not answer; the next start runs the batch again.
 
         This has the effect of a kill: the next start finds the commits of the batch. Call it until the batch has ended,
         because the batch may be between two jobs.
@@ -267,7 +267,7 @@ class PipelineQuery:
             raise self._in_own_words(exception, "Spark ended the query")
 
     def _in_own_words(self, error: Exception, what: str) -> TidemarkError:
-        """Spark's error in our own words where they are known."""
+        """Spark's error in Tidemark's own words, if they are known."""
         text = str(error)
         return (
             self._reader.explained(text)
@@ -365,7 +365,7 @@ class PipelineQuery:
             observer.end(report)
 
     def _finish_interrupted(self, spark: SparkSession, query_id: str | None) -> None:
-        """Do the compactions that a killed process left: Spark may take their batch for done and never run it again."""
+        """Run the compactions that a killed process left: Spark may never run their batch again."""
         if query_id is None or self._checkpoint.is_new:  # nothing was written, and the book must not say that it was
             return
         self.tables = tables = self._tables_of(query_id)
@@ -399,7 +399,7 @@ class PipelineQuery:
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:
-        """Keep what ends the query, in our own words where they are known."""
+        """Store the error that ends the query, in Tidemark's own words if they are known."""
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:

@@ -1,4 +1,4 @@
-"""The reader of a pipeline's source, and what it knows about the progress of the pipeline."""
+"""The reader of a pipeline's source, and the facts about the progress of the pipeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def source_reader(
 
 
 class CheckpointStanding:
-    """How far a pipeline has read: the ``Standing`` from its checkpoint and its tables."""
+    """The progress of a pipeline: the ``Standing`` from its checkpoint and its tables."""
 
     def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, book: Book) -> None:
         self._config = config
@@ -134,7 +134,7 @@ class CheckpointStanding:
             Replays(self._checkpoint).end_with(topics)
 
     def _move_others(self, places: Mapping[Place, int | None]) -> None:
-        """Change where all tables outside the stream continue."""
+        """Change the positions of all tables outside the stream."""
         self._book.move(places)
         Replays(self._checkpoint).end_with({topic for (topic, _), end in places.items() if end is None})
 

@@ -1,6 +1,6 @@
 """Changed pipeline files in a running process: SIGHUP reloads all files, a request (``tidemark reload``) one file.
 
-Files are read and pipelines changed by the main thread; requests come on the threads of their pipelines.
+The main thread reads files and changes pipelines; requests arrive on the threads of their pipelines.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Reloading:
         self._asked: queue.SimpleQueue[tuple[str | None, Tell]] = queue.SimpleQueue()
 
     def ask_all(self) -> None:
-        """Let all files be read again; safe in a signal handler."""
+        """Request a reload of all files; safe in a signal handler."""
         self._asked.put((None, _log_answer))
 
     def handlers(self, name: str) -> Mapping[str, Handler]:
-        """How the pipeline ``name`` handles requests to take its changed file."""
+        """The handler of the pipeline ``name`` for requests to reload its file."""
         return {COMMAND: partial(self._request, name)}
 
     def work(self, runs: Sequence[SupervisedPipeline]) -> None:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.1
 STILL_S = 30.0
 JVM_END_S = 1.0
-"""How long to wait for the end of a JVM that an error may come from."""
+"""How long to wait for the end of a JVM that may have caused an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class EndedRun:
     failure: Exception | None = None
     """The error of the first pipeline that failed, which ended the run."""
     was_stopped: bool = False
-    """Whether a signal asked to stop, so that records may be left that no batch has read."""
+    """Whether a signal requested the stop, so that unread records may be left."""
 
     @property
     def spoils_others(self) -> bool:
-        """Whether pipelines have ended that nothing is wrong with: the request as a whole was not wrong."""
+        """Whether pipelines without a fault have ended: then the request as a whole was valid."""
         return self.failure is not None and bool(self.finished)
 
 
@@ -189,11 +189,11 @@ def _tell_unmatched(runs: Sequence[SupervisedPipeline]) -> None:
 
 
 class _JvmEnded(Exception):
-    """Spark's JVM has ended, and no query reports it."""
+    """Spark's JVM has ended, and no query has reported it."""
 
 
 def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
-    """The check that needs no Spark; None if it cannot be made now."""
+    """The check that needs no Spark; None if it is not possible now."""
     try:
         with naming(config.name):
             return prepared(config)
@@ -239,7 +239,7 @@ def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSess
 
 @contextmanager
 def _still(doing: str) -> Iterator[None]:
-    """Say now and then that the block still runs: a busy machine takes minutes for it."""
+    """Report at intervals that the block still runs: a busy machine takes minutes for it."""
     has_ended, began_s = threading.Event(), time.monotonic()
 
     def tell() -> None:
@@ -254,7 +254,7 @@ def _still(doing: str) -> Iterator[None]:
 
 
 def _take_hangups(ask: Callable[[], None]) -> None:
-    """SIGHUP asks for the changed files, unless the process was started to ignore it (nohup)."""
+    """SIGHUP requests the changed files, unless the process was started to ignore it (nohup)."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda _number, _frame: ask())
         if was_hung_up():

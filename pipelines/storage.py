@@ -19,13 +19,13 @@ from sinks.quarantine import Quarantine
 
 
 def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
-    """The storage of a location that the pipeline's file names, and the path to use with it."""
+    """The storage of a location in the pipeline's file, and the path in it."""
     options = config.catalog.options
     return file_io_for(location, {n: text for n, text in options.items() if not RestSettings.is_header(n)})
 
 
 def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:
-    """Storage and path of the quarantine. It holds whole rows: local directories and files are private."""
+    """Storage and path of the quarantine. It has whole rows: local directories and files are private."""
     io, path = storage_of(config, config.quarantine)
     return (replace(io, private=True) if isinstance(io, LocalFileIO) else io), path
 
@@ -96,4 +96,4 @@ def _token(told: CatalogConfig) -> Callable[[], str | None]:
 
 
 CATALOGS: Mapping[str, Callable[[PipelineConfig], Catalog]] = {"filesystem": _filesystem, "rest": _rest}
-"""By ``catalog.type``; the file is refused with another one."""
+"""By ``catalog.type``; the file is refused with any other."""

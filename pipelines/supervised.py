@@ -45,14 +45,13 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT_S = 1.0
 
 CALM_S = 20.0
-"""Once a query has run this long without a batch under way, or has finished a batch, earlier failures no longer count.
-"""
+"""After a query has run this long without a batch, or has finished a batch, earlier failures no longer count."""
 
 LAST_BEGIN_S = 10.0
-"""How long a request to stop waits for a query that is being begun, where nothing hinders it."""
+"""How long a stop waits for a starting query without an obstacle."""
 
 Tell: TypeAlias = Callable[[bool, str], None]
-"""Hears whether a changed file was taken, with what changed or why not."""
+"""Gets the outcome for a changed file: the changes, or the reason against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class SupervisedPipeline(BatchObserver):
         """Records that were lost before they were read."""
         self._reader: SourceReader | None = None
         self.waited_s = 0.0
-        """How long it has waited for transient failures to end."""
+        """How many seconds it has waited for transient failures to end."""
         self._begun_s = 0.0
         self._begun: PipelineQuery | Exception | None = None
         self._beginner: threading.Thread | None = None
@@ -137,7 +136,7 @@ class SupervisedPipeline(BatchObserver):
 
     @property
     def has_query(self) -> bool:
-        """Whether a query runs, or has ended without anybody having looked why."""
+        """Whether a query runs, or has ended and was not examined yet."""
         return self._is_running
 
     @property
@@ -179,7 +178,7 @@ class SupervisedPipeline(BatchObserver):
             self.query.request_stop()
 
     def poll(self) -> None:
-        """Do what has become due."""
+        """Do the work that is due."""
         if self._beginner is not None:
             if not self._beginner.is_alive():
                 self._take_begun()
@@ -207,7 +206,7 @@ class SupervisedPipeline(BatchObserver):
 
     @property
     def unfinished(self) -> Sequence[str]:
-        """Files of the source that are not whole; see ``SourceReader``."""
+        """Incomplete files of the source; see ``SourceReader``."""
         return () if self._reader is None else self._reader.unfinished
 
     @property
@@ -271,7 +270,7 @@ class SupervisedPipeline(BatchObserver):
             self._failed(error, self._now())
 
     def _show(self, standings: Mapping[str, TableStanding]) -> None:
-        """Let those who look see which tables are not in the stream."""
+        """Show which tables are outside the stream."""
         for name, standing in standings.items():
             if standing != self._standings.get(name):
                 pause = standing.pause
@@ -289,7 +288,7 @@ class SupervisedPipeline(BatchObserver):
         self._standings = standings
 
     def _offsets(self, position: str | None) -> Mapping[Place, int] | None:
-        """A position of the source as offsets, where it is one."""
+        """A position of the source as offsets, if it consists of offsets."""
         return None if position is None or self._reader is None else self._reader.slices().offsets(position)
 
     def _take_over(self, wanted: _Wanted) -> None:
@@ -298,7 +297,7 @@ class SupervisedPipeline(BatchObserver):
         self.start()
 
     def _go_back(self, before: _Wanted, error: Exception) -> None:
-        """Begin with the old file, because the changed one cannot begin."""
+        """Start with the old file, because the changed one cannot start."""
         text = f"Tidemark cannot apply the changed file, and the pipeline continues unchanged: {error}"
         log.warning("%s: %s", self.config.name, text, extra=_event("reload-refused"))
         self._seen.note(EventKind.RELOAD_REFUSED, str(error), public_reason=public_text(error))
@@ -329,7 +328,7 @@ class SupervisedPipeline(BatchObserver):
         self._tell(after)
 
     def _final(self, error: Exception, trouble: Trouble) -> Exception:
-        """The error that ends the pipeline, with how long was waited for it to pass."""
+        """The error that ends the pipeline, with the time spent on retries."""
         if not isinstance(error, TidemarkError) or not may_pass(error):
             return error
         waited = duration_words(self._now() - trouble.since_s)
@@ -357,7 +356,7 @@ class SupervisedPipeline(BatchObserver):
         )
 
     def _end_trouble(self) -> None:
-        """Say once that trouble is over: a query that was begun may fail for the same reason."""
+        """Log once that the trouble is over: a query that has just started may fail for the same reason."""
         trouble, self._trouble = self._trouble, None
         if trouble is None or self._stopping:
             return

@@ -45,10 +45,10 @@ def validate(path: str | Path) -> list[str]:
 
 
 def run(*paths: str | Path, once: bool = False) -> None:
-    """Run pipeline files in this process until SIGTERM or Ctrl-C, or with ``once`` until all is read.
+    """Run pipeline files in this process until SIGTERM or Ctrl-C, or with ``once`` until all records are read.
 
-    Belongs on the main thread: takes SIGTERM and Ctrl-C over and ends Spark's session. Raises what ended a pipeline, a
-    TidemarkError.
+    Call it on the main thread: it handles SIGTERM and Ctrl-C, and ends Spark's session. Raises the TidemarkError that
+    ended a pipeline.
     """
     _own_packages_first()
     from pipelines.config.config_file import load_pipelines
@@ -63,7 +63,7 @@ def run(*paths: str | Path, once: bool = False) -> None:
 def read_table(
     path: str | Path, columns: Sequence[str] | None = None, options: Mapping[str, str] | None = None
 ) -> pa.Table:
-    """The rows of a Paimon table as they stand now, merged, all in memory; without Spark.
+    """The merged rows of the present state of a Paimon table, all in memory; without Spark.
 
     ``path`` is the directory of the table, or a ``file://`` or ``s3://`` URI; ``options`` give access to S3.
     """

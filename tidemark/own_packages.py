@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def set_others_aside() -> None:
-    """Take directories with packages of our names out of the module path, of this process and of Spark's workers.
+    """Remove directories with packages of the same names from the module path of this process and of Spark's workers.
 
-    Nothing else changes when there are none.
+    Nothing changes if there are none.
     """
     sys.path[:] = _without_others(sys.path)
     given = os.environ.get("PYTHONPATH")

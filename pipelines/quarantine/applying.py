@@ -1,7 +1,7 @@
-"""Applying the slices of a retry, without Spark, by the code of the stream's batches.
+"""Applies the slices of a retry, without Spark, with the code of the stream's batches.
 
-If a process runs the pipeline, it applies a slice between two batches when the command asks for it. Otherwise the
-command does, and holds the checkpoint for that time.
+If a process runs the pipeline, it applies a slice between two batches at the request of the command. Otherwise the
+command applies it, and holds the checkpoint meanwhile.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Applied:
     records: int = 0
     with_rows: int = 0
     failed: int = 0
-    """In quarantine again."""
+    """Records that are in quarantine again."""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """Records that give nothing on purpose, by a word for why."""
+    """Records that give no rows on purpose, by the word for the reason."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Failed records, by kind of reason."""
 
     def plus(self, other: Applied) -> Applied:
-        """Both together."""
+        """The combined numbers."""
         return Applied(
             self.records + other.records,
             self.with_rows + other.with_rows,
@@ -111,7 +111,7 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
 
 
 def _close(records: DeadLetters, own: OwnTables, slice_: Slice, left: Sequence[Place]) -> None:
-    """Note what gave nothing, and lines that were no records before and are now: these have other places."""
+    """Count records without rows, and lines that are records only now: these have other places."""
     mended = [place for place in left if place.topic.startswith(MALFORMED_PREFIX)]
     sealed = Sealed(
         step=slice_.step, user=_user(records.config, slice_), number=slice_.number, since_ms=slice_.started_ms
@@ -127,7 +127,7 @@ def _close(records: DeadLetters, own: OwnTables, slice_: Slice, left: Sequence[P
 
 
 def _user(config: PipelineConfig, slice_: Slice) -> str:
-    """Who commits the slices of a retry."""
+    """The commit user of a retry."""
     return f"{slice_.retry}-{config.name}"
 
 
@@ -195,7 +195,7 @@ def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Guest[Slice,
 
 
 def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) -> Handler:
-    """Takes requests for slices in the process that runs the pipeline; ``before`` waits for what its batch has left."""
+    """Handles requests for slices in the running pipeline; ``before`` waits for unfinished work of the last batch."""
 
     def handle(request: Request, _tell: Tell) -> Answer:
         name = request.text("slice")

@@ -16,14 +16,14 @@ from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
 MOST_SHOWN = 5
 
 _Record: TypeAlias = tuple[str, int, int]
-"""Topic, partition and offset: a line may leave out the time."""
+"""Topic, partition and offset: a line may omit the time."""
 
 
 @dataclass(slots=True)
 class _Edited:
     line: BadLine
     taken_for: Place | None = None
-    """The record of the quarantine that it was for."""
+    """The record of the quarantine that the line replaces."""
 
 
 class EditedLines:
@@ -50,8 +50,8 @@ class EditedLines:
     def of(self, line: BadLine) -> bytes | None:
         """The fixed line of a record; None if the file has none.
 
-        A topic that was recreated has other records in the places of those before, which have other times. ConfigError
-        if the file does not say which of two is meant.
+        A recreated topic has other records at the same places, with other times. Raises ConfigError if the file does
+        not say which of two is meant.
         """
         edited = self._lines.get(_record(line))
         if edited is None or (None not in (edited.line.ts, line.ts) and edited.line.ts != line.ts):
@@ -69,11 +69,11 @@ class EditedLines:
         return edited.line.text
 
     def unknown(self) -> list[int]:
-        """The numbers of the lines whose records were nowhere in the quarantine."""
+        """The numbers of the lines whose records are not in the quarantine."""
         return sorted(edited.line.number for edited in self._lines.values() if edited.taken_for is None)
 
     def _added(self, number: int, text: bytes) -> str | None:
-        """Note a line; gives its fault, if any."""
+        """Add a line; returns its fault, if any."""
         line = read_line(str(self._path), number, text)
         if not isinstance(line, BadLine):
             return line.problem

@@ -1,4 +1,4 @@
-"""Records that come late: whether a table's merge puts them in their place, or they would undo what came after them."""
+"""Late records: whether a table's merge puts them in their place, or they would undo later changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATE_DELETE = (
 
 
 def refusal(identifier: str, table: Table) -> str | None:
-    """Why a record that is older than the rows of the table would undo what newer ones wrote; None if it cannot."""
+    """Why a record that is older than the rows of the table would undo later changes; None if it would not."""
     where = replaces_newer(table.schema, table.options)
     if where is None:
         return None
@@ -37,7 +37,7 @@ def refusal(identifier: str, table: Table) -> str | None:
 
 
 class LateRecords:
-    """Which records of a slice would undo what came after them in their tables."""
+    """Finds the records of a slice that would undo later changes in their tables."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LateRecords:
         step_of: Callable[[str, int, int], tuple[str, int] | None],
         user: str,
     ) -> None:
-        """``table_of`` gives the table of a source table, ``step_of`` the step that put a record aside first.
+        """``table_of`` gives the table of a source table, ``step_of`` the step that first quarantined the record.
 
         ``user`` commits the slice: its own commits are not newer than its records.
         """
@@ -55,7 +55,7 @@ class LateRecords:
         self._histories: dict[str, History] = {}
 
     def held(self, change: ChangeBatch) -> dict[int, str]:
-        """By offset why a record must wait."""
+        """By offset the reason why a record must wait."""
         found = self._table_of(change.source)
         if found is None or not found[1].schema.primary_keys:
             return {}
@@ -91,7 +91,7 @@ class LateRecords:
 
 @dataclass(frozen=True, slots=True)
 class WithoutLateRecords:
-    """A ``Decoder`` that sends records to quarantine that would undo what came after them."""
+    """A ``Decoder`` that quarantines records which would undo later changes."""
 
     decoder: Decoder
     late: LateRecords

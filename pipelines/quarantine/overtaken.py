@@ -18,7 +18,7 @@ from pipelines.bad_records.log import RETRY, Place, QuarantineLog, Sealed, place
 from sinks.commit.positions import EMPTIED_PROPERTY
 
 MOST_SNAPSHOTS = 1_000
-"""How far it looks back; an hour of batches of a few seconds."""
+"""The most snapshots to look back: about an hour of batches of a few seconds."""
 
 Key: TypeAlias = tuple[Any, ...]
 """The values of a row's primary key."""
@@ -27,7 +27,7 @@ Steps: TypeAlias = dict[Place, tuple[str, int]]
 
 
 def steps_of(log: QuarantineLog) -> Steps:
-    """By record who had to commit the step that first put it aside, and the number of that step; not of retries."""
+    """By record the commit user and number of the step that first quarantined it; not of retries."""
     log.read()
     found: Steps = {}
     for _, entry in sorted(log.entries.items()):
@@ -38,10 +38,10 @@ def steps_of(log: QuarantineLog) -> Steps:
 
 
 class History:
-    """The commits to a table, read back as far as a caller asks and as far as the history is complete."""
+    """The commits to a table, read back as far as callers need and the history is complete."""
 
     def __init__(self, table: Table, but_by: str = "") -> None:
-        """Commits of user ``but_by`` do not count: this user is the caller."""
+        """Commits of user ``but_by``, who is the caller, do not count."""
         self._table = table
         self._but_by = but_by
         self._newest_first = table.snapshots.newest_first()
@@ -49,7 +49,7 @@ class History:
         self._touched: dict[tuple[int, frozenset[Key]], frozenset[Key]] = {}
 
     def before(self, user: str, number: int) -> int | None:
-        """The newest snapshot from before a step, 0 for none at all; None if commits since then may be missing."""
+        """The newest snapshot before a step, 0 if there is none; None if later commits may be missing."""
         for snapshot in self._back():
             if snapshot.commit_user == user and snapshot.commit_identifier < number:
                 return snapshot.id

@@ -1,6 +1,6 @@
 """`tidemark quarantine list | show | drop | retry`: the records that could not be decoded, without Spark.
 
-Names and parameters of the commands; ``quarantine_views`` and ``retry`` do the work and are imported on a call.
+Names and parameters of the commands; ``quarantine_views`` and ``retry`` have the code and are imported on a call.
 """
 
 from __future__ import annotations

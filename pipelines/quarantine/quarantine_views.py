@@ -85,7 +85,7 @@ def _group_document(group: Group) -> dict[str, Any]:
 
 
 def show(file: Path, selection: Selection, limit: int | None, output: RowFormat) -> None:
-    """Print records: for people, or as the lines that they are."""
+    """Print records: for people, or as lines for editing."""
     if output not in (RowFormat.JSON, RowFormat.TABLE):
         raise ConfigError("--format: records are printed as table or json")
     quarantine = Opened(load_pipeline(file))
@@ -134,7 +134,7 @@ def _value(fields: dict[str, Any], name: str) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """The time of a record for people; times that are none stay numbers."""
+    """The time of a record for people; invalid times stay numbers."""
     if time_ms is None:
         return "-"
     try:
@@ -144,7 +144,7 @@ def moment(time_ms: int | None) -> str:
 
 
 def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
-    """Remove records from the quarantine, once that is confirmed."""
+    """Remove records from the quarantine, after a confirmation."""
     quarantine = Opened(load_pipeline(file))
     quarantine.check_known(selection.table)
     facts = quarantine.bad.facts().in_file_order()

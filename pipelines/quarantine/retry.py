@@ -41,7 +41,7 @@ from sources.wording import counted, first_of, skip_words
 
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 32 << 20
-"""The memory in use is a few times as large."""
+"""Bytes of records in a slice; the memory in use is a few times as large."""
 
 _REASONS_SHOWN = 5
 
@@ -59,7 +59,7 @@ class Retry:
         self.name = f"{RETRY}{moment}-{uuid.uuid4().hex[:8]}"
         self.slices = Slices(quarantine.bad.io, quarantine.bad.path)
         self.kept: Counter[str] = Counter()
-        """How many records stay, by the reason of their table."""
+        """The number of records that stay, by the reason of their table."""
         self.quarantine = quarantine
         self.selection = selection
         self._edited = edited
@@ -71,7 +71,7 @@ class Retry:
 
     @property
     def kept_words(self) -> list[str]:
-        """How many records stay, and why, in words."""
+        """The number of records that stay, with the reason, in words."""
         return [f"{counted(number, 'record')} not retried: {why}" for why, number in self.kept.items()]
 
     def waits(self, table: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The quarantine as commands see it: its open records, the records that a command selects, and their groups."""
+"""The quarantine for commands: its open records, the records that a command selects, and their groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_GROUPS = 1_000
 """Beyond this number of kinds of reasons, the other records of a table are counted together."""
 
 SHOWN = 20
-"""Groups or records that are printed for people, unless another number is asked for."""
+"""Groups or records that are printed for people by default."""
 
 EXAMPLES = 3
 OTHER_REASONS = "(other reasons)"
@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def words(self) -> str:
-        """How the selection follows a noun: `` of table lake.orders with reason '...'``."""
+        """The selection in words after a noun: `` of table lake.orders with reason '...'``."""
         table = "" if self.table is None else f" of table {self.table}"
         return table + ("" if self.reason is None else f" with a reason like {self.reason!r}")
 
@@ -107,7 +107,7 @@ class Opened:
         self.damaged_count = 0
 
     def records(self, facts: Facts, selection: Selection, progress: BarProgress) -> Iterator[BadLine]:
-        """The open records that a selection takes; damaged lines are noted."""
+        """The open records of a selection; collects damaged lines."""
         progress.begin("reading the quarantine", len(facts))
         for line in self.bad.lines(facts, progress.advance):
             if isinstance(line, BadLine):
@@ -133,7 +133,7 @@ class Opened:
         return any(selection.takes(line, self.names.of) for line in self.bad.records())
 
     def check_known(self, table: str | None) -> None:
-        """Raise ConfigError for a ``--table`` that the pipeline does not have and that no record is for."""
+        """Raise ConfigError for a ``--table`` that the pipeline does not have and that no record belongs to."""
         if table is None or table == NO_TABLE:
             return
         known = table_names(self.config)

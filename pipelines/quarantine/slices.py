@@ -30,7 +30,7 @@ from sources.dumps.dump_records import records_of_text, refused_line
 _PLAN, _RECORDS, _LOCK = "slice.json", "records.jsonl", "retry.lock"
 
 _POSITIONS = 1 << 62
-"""Beyond it there is no place in a file. If one line holds several records, they have places too."""
+"""The end of places in a file: lines with several records need further places."""
 
 
 class Slice(Document):
@@ -41,7 +41,7 @@ class Slice(Document):
     number: int
     even_if_older: bool
     started_ms: int
-    """Its commits cannot be older."""
+    """No commit of the slice can be older."""
     places: Stretches
     """The records; each topic has records of one topic id only."""
     after: Mapping[str, int] = {}
@@ -82,13 +82,13 @@ class Slices:
         self._io.write(self._file(slice_.name, _PLAN), slice_.model_dump_json().encode())
 
     def unfinished(self) -> list[Slice]:
-        """The slices of retries that have ended before they were done."""
+        """The slices of retries that ended early."""
         owners = [name for name in self._io.list_names(self._path) if name.startswith(RETRY)]
         names = [f"{owner}/{name}" for owner in owners for name in self._inside(owner) if name.startswith("slice-")]
         return [self.read(name) for name in names if self._io.exists(self._file(name, _PLAN))]
 
     def read(self, name: str) -> Slice:
-        """A slice by its name. FileNotFoundError when it is done."""
+        """A slice by its name. Raises FileNotFoundError if it is done."""
         file = self._file(name, _PLAN)
         data = self._io.read(file)
         try:
@@ -154,7 +154,10 @@ def _reread(line: BadLine) -> pa.RecordBatch:
 
 @contextmanager
 def alone(records: DeadLetters) -> Iterator[None]:
-    """Hold the quarantine; SinkUnavailable while another retry or drop does. On object storage that stays unknown."""
+    """Lock the quarantine. Raises SinkUnavailable while another retry or drop has it.
+
+    Object storage has no lock.
+    """
     if not isinstance(records.io, LocalFileIO):
         yield
         return

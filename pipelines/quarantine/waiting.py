@@ -27,14 +27,14 @@ from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class ReadingAgain:
-    """A table that reads its topics again; None: all topics."""
+    """A table that rereads its topics; None: all topics."""
 
     table: str
     topics: frozenset[str] | None
     is_rebuilt: bool = False
 
     def reads(self, topic: str) -> bool:
-        """Whether a record of ``topic`` that names no source table is read again."""
+        """Whether the table rereads a record of ``topic`` that names no source table."""
         return self.topics is None or topic in self.topics
 
     @property
@@ -54,7 +54,7 @@ class ReadingAgain:
 
 
 class Waiting:
-    """Which records wait, as checkpoint and tables are when it is made."""
+    """The waiting records, by the state of checkpoint and tables at its creation."""
 
     def __init__(self, config: PipelineConfig, own: OwnTables) -> None:
         self._config = config
@@ -76,7 +76,7 @@ class Waiting:
         return next((one.words for one in self.reading_again if one.table == table), None)
 
     def of_topic(self, line: BadLine) -> str | None:
-        """Why a record waits that names no source table: a table that it may be for reads it again."""
+        """Why a record without a source table waits: a table that it may belong to will reread it."""
         if line.source is not None:
             return None
         return next((one.words for one in self.reading_again if one.reads(line.topic)), None)
@@ -98,7 +98,7 @@ class Waiting:
         )
 
     def _stream_reads(self, line: BadLine) -> bool:
-        """Whether the stream has not passed a record, as far as its checkpoint shows."""
+        """Whether the stream has not passed a record yet, as far as its checkpoint shows."""
         if line.topic_id and self._topic_ids.get(line.topic, line.topic_id) != line.topic_id:
             return False
         if self._closed is None:

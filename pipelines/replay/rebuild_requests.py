@@ -1,4 +1,4 @@
-"""The notes about a rebuild: before it begins, when it is called again or given up, and when it has ended."""
+"""The stages of a rebuild: its begin, a repeated call, giving it up, and its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from pipelines.storage import catalog_of
 
 
 def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, allows_missing: bool) -> ReplayState:
-    """The state of a replay turned into a rebuild; ConfigError with the reason if the table cannot be rebuilt."""
+    """The state of a replay turned into a rebuild.
+
+    Raises ConfigError with the reason if the table cannot be rebuilt.
+    """
     if config.catalog.type == "rest":
         raise ConfigError(
             f"table {state.table} cannot be rebuilt: a rebuild builds its rows in a branch, and the REST catalog "
@@ -49,7 +52,7 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
 def taken_up(
     config: PipelineConfig, replays: Replays, before: ReplayState, table: Table, *, allows_missing: bool
 ) -> ReplayState:
-    """A rebuild that is called again, with the permissions of this call; counts of an earlier call are repeated."""
+    """A repeated call for a rebuild, with the permissions of this call; repeats counts of an earlier call."""
     rebuild = before.rebuild
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
@@ -120,9 +123,9 @@ def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[s
 
 
 def note_end(config: PipelineConfig, state: ReplayState) -> int:
-    """Note the switch of a rebuild, so that its facts count; returns how many records left the quarantine.
+    """Record the switch of a rebuild, so that its facts count; returns how many records left the quarantine.
 
-    The records of a replay into place have left the quarantine slice by slice. Idempotent.
+    For a replay in place, records have left the quarantine slice by slice. Idempotent.
     """
     letters = DeadLetters(config)
     letters.log.refresh()

@@ -160,7 +160,7 @@ def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> No
 
 
 def pin_of(id_: str) -> str:
-    """The tag that keeps the content of the table while its rows are counted."""
+    """The tag that keeps the content of the table during a count."""
     return f"counted-for-rebuild-{id_}"
 
 
@@ -182,7 +182,7 @@ def unpin(id_: str, table: Table) -> None:
 
 
 def counted(id_: str, table: Table, rebuild: Rebuild) -> tuple[int, int, int] | None:
-    """Old and new rows as they were counted, and at which snapshot of the table; None when that does not hold."""
+    """Old and new rows of a count, with its snapshot of the table; None if the count no longer holds."""
     counts = rebuild.counts
     if counts is None or counts.old_rows is None or counts.new_rows is None:
         return None
@@ -193,7 +193,7 @@ def counted(id_: str, table: Table, rebuild: Rebuild) -> tuple[int, int, int] | 
 
 
 def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Table) -> None:
-    """Count the rows of the pinned snapshots and write them into the state."""
+    """Count the rows of the pinned snapshots and store them in the state."""
     rebuild = state.rebuild
     assert rebuild is not None and rebuild.counts is not None
     counts, tag = rebuild.counts, TagStore(table.io, table.paths).find(pin_of(state.id))

@@ -64,7 +64,7 @@ def aside_branch(table: Table, rebuild: Rebuild) -> AsideBranch:
 
 
 def is_switched(table: Table, rebuild: Rebuild) -> bool:
-    """Whether the table has the rebuilt content; CommitOutcomeUnknown when its snapshots no longer show it."""
+    """Whether the table has the rebuilt content. Raises CommitOutcomeUnknown if its snapshots no longer show it."""
     switch, snapshots = rebuild.switch, table.snapshots
     if switch is None:
         return False
@@ -88,7 +88,7 @@ class Rebuilding(InPlace):
 
     @property
     def takes_slices(self) -> bool:
-        """Not once the table has taken the branch over: its files are the table's then."""
+        """Nothing, once the table has taken over the branch: the files now belong to the table."""
         rebuild = self._rebuild
         return rebuild.switch is None or not is_switched(self._table(), rebuild)
 

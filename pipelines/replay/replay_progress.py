@@ -1,4 +1,4 @@
-"""How far a replay is, for people: a bar on a terminal, else a line now and then; with a rate and an estimate."""
+"""The progress of a replay, for people: a bar on a terminal, or a line at intervals; with a rate and an estimate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pipelines.catchup.reading import Step
 from pipelines.report.heartbeat import duration_words
 
 LINE_S = 10.0
-"""Without a terminal a line is printed this often."""
+"""Without a terminal a line is printed at this interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a replay is after a step."""
+    """The progress of a replay after a step."""
 
     step: Step
     record_count: int
@@ -49,7 +49,7 @@ class ReplayProgress:
         self._task: TaskID = self.bars.add_task(self._doing, total=None, words="")
 
     def show(self, progress: Progress) -> None:
-        """Note the result of a step."""
+        """Take the result of a step."""
         now_s = self._clock()
         words = self._words(progress, now_s)
         self._first = self._first or (now_s, progress.record_count)
@@ -75,7 +75,7 @@ class ReplayProgress:
 
 @contextmanager
 def shown_progress(table: str, doing: str = "replaying") -> Iterator[ReplayProgress]:
-    """On stderr for the length of the block."""
+    """On stderr during the block."""
     progress = ReplayProgress(table, Console(stderr=True), doing=doing)
     with progress.bars:
         yield progress

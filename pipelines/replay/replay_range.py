@@ -36,7 +36,7 @@ _SHOWN = 5
 
 
 def read_of(config: PipelineConfig, table: Table, stream_end: str) -> dict[Place, int]:
-    """How far the stream has read the partitions of the topics that feed a table; ``stream_end`` as Spark has it."""
+    """The position of the stream in the partitions that feed a table; ``stream_end`` is Spark's text."""
     position = newest_position(table.snapshots, config.name)
     read = {} if position is None else dict(position.offsets)
     if config.source.kafka is None:
@@ -47,7 +47,7 @@ def read_of(config: PipelineConfig, table: Table, stream_end: str) -> dict[Place
 
 
 def point_of(option: str, text: str, config: PipelineConfig, table: Table, read: Mapping[Place, int]) -> Point:
-    """The place that an option names; ConfigError when it names none. ``read`` is what ``read_of`` gives."""
+    """The place that an option names. Raises ConfigError if it names none. ``read`` is the result of ``read_of``."""
     if text == _EARLIEST and option == "--from":
         return Point(Kind.EARLIEST, "", "the earliest record")
     if config.source.kafka is None:
@@ -159,7 +159,7 @@ def _has_words(named: Mapping[str, Any]) -> bool:
 
 
 def _check_read(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapping[Place, int]) -> None:
-    """Refuse places where the table has read nothing: misspelt ones would replay everything, or nothing."""
+    """Refuse places in which the table has read nothing: misspelt ones would replay everything, or nothing."""
     topics = {topic for topic, _ in read}
     for topic, named in places.items():
         if topic not in topics:

@@ -87,7 +87,7 @@ class ReplaySlices:
     ) -> None:
         """``commit_user`` is the commit user of the stream.
 
-        ``slice_s`` says how long a slice may take while a stream waits (``sources.pace``).
+        ``slice_s`` is the time limit of a slice while a stream waits (``sources.pace``).
         """
         self._config = slices.config
         self._checkpoint = checkpoint
@@ -101,7 +101,7 @@ class ReplaySlices:
         self._paces: dict[str, Pace] = {}
 
     def handle(self, request: Request, _tell: Tell) -> Answer:
-        """Take a request; called while no batch runs and nothing of the last one is left to do."""
+        """Take a request; called between batches, when no work of the last one is left."""
         check_rules(self._config, request)
         done = self.do(request.text("replay"))
         left = "" if done.records_left is None else f", about {done.records_left:,} left"
@@ -125,7 +125,7 @@ class ReplaySlices:
         return done
 
     def _work(self, state: ReplayState) -> Work:
-        """The work of one replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
+        """The work of one replay. It has its own quarantine and its own numbers of slices."""
         reader, rebuild = self._slices.reader, "" if state.rebuild is None else state.id
         own = self._slices.with_quarantine(quarantine_under(self._config, replay_owner(state.id)), rebuild)
         most = self._config.source.reader.max_records_per_batch
@@ -170,11 +170,11 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
 
 
 class ShownReplays:
-    """Kept by what does their slices; ``unfinished`` may be read from any thread."""
+    """Maintained by the process that does the slices; ``unfinished`` may be read from any thread."""
 
     def __init__(self, checkpoint: Checkpoint, catalog: Catalog, seen: PipelineState) -> None:
         self.unfinished: Mapping[str, Beside] = {}
-        """The unfinished replays, by table, as they were at the last look."""
+        """The unfinished replays, by table, as of the last update."""
         self._checkpoint = checkpoint
         self._catalog = catalog
         self._seen = seen

@@ -1,4 +1,4 @@
-"""The work of `tidemark replay`: it notes the range, then has it read slice by slice."""
+"""The code of `tidemark replay`: it records the range, then has it read slice by slice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from sinks.commit.positions import newest_position
 from sources.wording import counted
 
 WAIT_S = 0.3
-"""Between two looks whether the stream has closed its batch."""
+"""Seconds between two checks whether the stream has closed its batch."""
 
 DoSlice = Callable[[str], Progress]
 """Does the next slice of the replay with this id."""
@@ -148,7 +148,7 @@ def _ended_meanwhile(before: ReplayState, table: Table) -> SinkUnavailable:
 
 
 def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> ReplayState:
-    """The replay as its state says, which is durable; ConfigError when it would not be right."""
+    """The state of the replay, durable. Raises ConfigError if its result would be wrong."""
     own = own_tables(config)
     table = _table(own, config, wanted.table)
     position = newest_position(table.snapshots, config.name)
@@ -196,7 +196,7 @@ def _table(own: OwnTables, config: PipelineConfig, identifier: str) -> Table:
 
 
 def driven(do: DoSlice, id_: str, shown: ReplayProgress, count_rows: Callable[[], None]) -> Progress:
-    """Have steps done until the last one; ``count_rows`` does the counting that a step requests outside a turn."""
+    """Have steps done until the last one; ``count_rows`` does the count that a step requests outside a turn."""
     while True:
         progress = do(id_)
         shown.show(progress)
@@ -217,9 +217,9 @@ def count(config: PipelineConfig, replays: Replays, id_: str) -> None:
 
 
 def _slices(config: PipelineConfig, state: ReplayState) -> Guest[str, Progress]:
-    """By the process that runs the pipeline, else by this one.
+    """By the running pipeline, or else by this process.
 
-    A rebuild whose rule changes options of the table is not for a running pipeline, which has the table open.
+    A running pipeline cannot do a rebuild whose rule changes options of the table, because it has the table open.
     """
     changes_options = state.rebuild is not None and bool(state.rebuild.options)
     return Guest(
