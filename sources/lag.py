@@ -53,7 +53,7 @@ class Lag:
                 self._progress(place).newest_s = time_s
 
     def ends_at(self, ends: Mapping[Place, int], now_s: float) -> None:
-        """The present ends of the source. Partitions that are not named are gone."""
+        """Take the present ends of the source. Partitions that are not named are gone."""
         with self._lock:
             for place in self._places.keys() - ends.keys():
                 del self._places[place]

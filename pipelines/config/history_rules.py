@@ -33,7 +33,7 @@ def _of_soft_delete(rule: TargetRule) -> str | None:
 
 
 def ordered_filter_problem(rule: TargetRule, options: Mapping[str, str]) -> str | None:
-    """The problem of a filter on a table with these options that marks deleted rows."""
+    """The problem of a filter on a table with these options that marks deleted rows; None if there is none."""
     if rule.deleted_at is None or rule.where is None or not options.get(SEQUENCE_FIELD):
         return None
     by = "`order_by`" if rule.orders_by_position else f"the option '{SEQUENCE_FIELD}'"
@@ -63,7 +63,7 @@ def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
 
 
 def partition_problem(primary_key: Sequence[str], partition_by: Sequence[str]) -> str | None:
-    """The problem with the partitions of a table that keeps versions; only the records may show its key."""
+    """The problem with the partitions of a table that keeps versions; None if there is none."""
     outside = next((name for name in partition_by if name not in primary_key), None)
     if outside is None:
         return None

@@ -66,7 +66,7 @@ def twin_of_own(rule: TargetRule, name: str) -> str | None:
 
 
 def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
-    """Yields rules that fill such a column too, or that name a column as no column may be called, with the reason."""
+    """Where a rule fills such a column too, or names a column as none may be called, and the problem; or None."""
     columns, own = rule.columns, makers(rule)
     stored: Mapping[str, Mapping[str, str]] = {
         "types": {name: name for name in rule.column_types},

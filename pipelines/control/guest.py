@@ -42,11 +42,11 @@ class Guest(Generic[Piece, Done]):
         *,
         yields: bool = True,
     ) -> None:
-        """A guest of the checkpoint.
+        """``doing`` says why the checkpoint is held.
 
-        ``doing`` says why the checkpoint is held. ``ask`` has the running pipeline do a piece of the work; None: no
-        process runs it. ``local`` returns the function that does pieces in this process, which then holds the
-        checkpoint. A piece may be done twice. ``yields``: whether a run may take over in between.
+        ``ask`` has the running pipeline do a piece of the work; None: no process runs it. ``local`` returns the
+        function that does pieces in this process, which then holds the checkpoint. A piece may be done twice.
+        ``yields``: whether a run may take over in between.
         """
         self._config = config
         self._doing = doing

@@ -30,7 +30,7 @@ from sources.dumps.dump_records import records_of_text, refused_line
 _PLAN, _RECORDS, _LOCK = "slice.json", "records.jsonl", "retry.lock"
 
 _POSITIONS = 1 << 62
-"""The end of places in a file: lines with several records need further places."""
+"""Beyond all positions in a file: the further records of a line with several get places from here on."""
 
 
 class Slice(Document):

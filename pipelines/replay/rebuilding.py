@@ -88,7 +88,7 @@ class Rebuilding(InPlace):
 
     @property
     def takes_slices(self) -> bool:
-        """Nothing, once the table has taken over the branch: the files now belong to the table."""
+        """Whether the branch takes slices: not once the table has taken it over, with its files."""
         rebuild = self._rebuild
         return rebuild.switch is None or not is_switched(self._table(), rebuild)
 

@@ -13,7 +13,7 @@ from sources.position_kinds import POSITION
 
 
 def plan_deleted_at(rule: TargetRule, plan: RulePlan) -> None:
-    """The column of ``history: soft_delete``. Raises ConfigError if a column of that name has another type."""
+    """Plan the column of ``history: soft_delete``. Raises ConfigError if a column of that name has another type."""
     name, schema = rule.deleted_at, plan.table.schema
     if name is None:
         return
@@ -29,7 +29,7 @@ def plan_deleted_at(rule: TargetRule, plan: RulePlan) -> None:
 
 
 def plan_order(rule: TargetRule, plan: RulePlan) -> None:
-    """The columns of the order of a table.
+    """Plan the columns of the order of a table.
 
     Raises ConfigError if its rows have another order, or if a column of that name has another meaning.
     """

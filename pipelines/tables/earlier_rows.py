@@ -35,7 +35,7 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
 
 
 def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
-    """The digests of the rules of a table from now on; warns of stored rows that they would change.
+    """Plan the digests of the rules of a table from now on; warns of stored rows that they would change.
 
     ``rules`` are all rules that may write the table; the one that writes it now is first. Raises ConfigError if a
     changed rule determines the keys of stored rows.

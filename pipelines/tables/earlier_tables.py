@@ -53,9 +53,9 @@ class _Opened:
     rule: TargetRule | None
     """None if several rules disagree about it."""
     table: Table
-    """The options of its rule."""
+    """The table with the changes of its rule."""
     sink: TableSink | None
-    """Whether it may need a compaction without new rows."""
+    """Set if the table may need a compaction without new rows."""
 
 
 class EarlierTables:

@@ -106,14 +106,14 @@ def _there_before(
 
 
 def check_first_hidden(rule: TargetRule, topic: str, seen: Seen) -> None:
-    """The same for a new table, from records with several schemas or shapes."""
+    """Raise the same for a new table, from records with several schemas or shapes."""
     _check_rows(rule, topic, seen)
 
 
 def _check_rows(
     rule: TargetRule, topic: str, seen: Seen, known: Collection[str] = (), there_before: Collection[str] = ()
 ) -> None:
-    """The same: a hidden column was ``there_before``, or rows in this batch have it that may not be newer."""
+    """Raise the same: a hidden column was ``there_before``, or rows in this batch have it that may not be newer."""
     rows = [_Rows(tuple(name for name, _ in schema.columns), schema) for schema in seen.schemas]
     rows += [_Rows(tuple(sorted(shape)), None) for shape in seen.shapes]
     shown = {name for some in rows for name in some.columns}

@@ -19,7 +19,7 @@ def check_rows(rule: TargetRule, schema: TableSchema) -> None:
 
 
 def plan_computed(rule: TargetRule, plan: RulePlan) -> None:
-    """The computed columns whose inputs are known.
+    """Plan the computed columns whose inputs are known.
 
     Expressions over columns that no record has shown are left to the events. Raises ConfigError if expressions do not
     fit the table's columns.

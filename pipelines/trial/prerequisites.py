@@ -75,7 +75,7 @@ def _failure(check: Callable[[], None]) -> str | None:
 
 
 def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
-    """Whether a local directory accepts files, by its rights; for an object store only a write would show it."""
+    """Check whether a local directory accepts files, by its rights; for an object store only a write would show it."""
     io, path = storage_of(config, location)
     if not isinstance(io, LocalFileIO):
         return

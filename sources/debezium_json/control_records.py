@@ -69,7 +69,7 @@ def control_kind(value: Mapping[str, Any], key: Any, topic: str) -> str | None:
 
 
 def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
-    """A row with a time as its only column looks the same: the key of heartbeats, or their topic, decides."""
+    """Whether a value is a heartbeat: a row with a time as its only column looks the same, so key or topic decides."""
     if "ts_ms" not in value or not value.keys() <= _TIMES:
         return False
     is_named = isinstance(key, Mapping) and key.keys() == {"serverName"}

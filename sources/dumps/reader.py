@@ -101,7 +101,7 @@ class DumpFilesReader:
             )
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """The files of a batch exist, or its tasks fail."""
+        """Nothing to check: the files of a batch exist, or its tasks fail."""
 
     def attach(self, spark: SparkSession) -> None:
         """Files need no session."""

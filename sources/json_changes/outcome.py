@@ -150,7 +150,7 @@ class Outcome:
         *,
         is_whole: bool = True,
     ) -> None:
-        """A row and its columns; keeps the one with the highest offset of a partition."""
+        """Take a row and its columns; keeps the one with the highest offset of a partition."""
         left_out = target.left_out_of(shown)
         row = NewestRow(
             source,
