@@ -67,15 +67,13 @@ class ArrivedRows:
         filled, column = self._filled(lane), self._target.deleted_at
         if column is None:
             return filled
-        is_by_arrival = not self._context.options.sequence_fields
-        rows = filled.rows.filter(self._has_effect(lane, column)) if is_by_arrival else filled.rows
+        rows = filled.rows.filter(self._has_effect(lane)) if self._target.is_filtered else filled.rows
         return replace(filled, rows=_kept_deletes(rows, column))
 
-    def _has_effect(self, lane: Lane, deleted_at: str) -> pa.Array:
-        """Which rows of a lane to keep: all but deletes of rows that are already marked as deleted.
+    def _has_effect(self, lane: Lane) -> pa.Array:
+        """Which rows of a lane to keep: all but deletes of rows that the table lacks, or has already marked as deleted.
 
-        So a tombstone after a delete leaves the time of the delete. Under a filter, deletes of rows that the table
-        lacks have no effect either: most of them are updates of rows that never were in the table.
+        Under a filter most of these deletes are updates of rows that never were in the table.
         """
         rows = self._rows(lane)
         kept = np.asarray(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)).copy()
@@ -83,8 +81,7 @@ class ArrivedRows:
         if deletes:
             histories.prepare(deletes)
         for number in deletes:
-            is_filtered = self._target.is_filtered
-            kept[number] = histories.is_there(number) if is_filtered else not histories.is_marked(number, deleted_at)
+            kept[number] = histories.is_there(number)
         return pa.array(kept)
 
     def _filled(self, lane: Lane) -> Filled:

@@ -174,14 +174,6 @@ class Histories:
             return self.kind(previous) is not RowKind.DELETE
         return self.current(self._keys[number]) is not None
 
-    def is_marked(self, number: int, deleted_at: str) -> bool:
-        """Whether the table has the row of the key as deleted when this change arrives."""
-        previous = self.previous(number)
-        if previous is not None:
-            return self.kind(previous) is RowKind.DELETE
-        current = self.current(self._keys[number])
-        return current is not None and current[deleted_at] is not None
-
     def hidden(self, number: int) -> Sequence[int]:
         """Positions of the columns that the source did not send."""
         return (self._column(UNAVAILABLE)[number] or ()) if UNAVAILABLE in self._rows.column_names else ()
