@@ -67,13 +67,13 @@ class ArrivedRows:
         filled, column = self._filled(lane), self._target.deleted_at
         if column is None:
             return filled
-        rows = filled.rows.filter(self._has_effect(lane)) if self._target.is_filtered else filled.rows
-        return replace(filled, rows=_kept_deletes(rows, column))
+        return replace(filled, rows=_kept_deletes(filled.rows.filter(self._has_effect(lane, column)), column))
 
-    def _has_effect(self, lane: Lane) -> pa.Array:
-        """Which rows of a lane to keep: all but deletes of rows that the table lacks, or has already marked as deleted.
+    def _has_effect(self, lane: Lane, deleted_at: str) -> pa.Array:
+        """Which rows of a lane to keep: all but deletes of rows that are already marked as deleted.
 
-        Under a filter most of these deletes are updates of rows that never were in the table.
+        Under a filter, deletes of rows that the table lacks have no effect either: most of these are updates of rows
+        that never were in the table.
         """
         rows = self._rows(lane)
         kept = np.asarray(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)).copy()
@@ -81,8 +81,19 @@ class ArrivedRows:
         if deletes:
             histories.prepare(deletes)
         for number in deletes:
-            kept[number] = histories.is_there(number)
+            held = histories.holder(histories.key_of(number), histories.place(number), self._order)
+            if held.number is not None:
+                is_live = histories.kind(held.number) is not RowKind.DELETE
+            else:
+                row = histories.current(histories.key_of(number))
+                is_live = not self._target.is_filtered if row is None else row[deleted_at] is None
+            kept[number] = is_live or histories.is_newer(number, held, self._order)
         return pa.array(kept)
+
+    @property
+    def _order(self) -> ColumnOrder:
+        options = self._context.options
+        return ColumnOrder(options.sequence_fields, options.sequence_descending)
 
     def _filled(self, lane: Lane) -> Filled:
         rows = self._rows(lane)
@@ -94,7 +105,7 @@ class ArrivedRows:
         filler = GapFiller(
             self._histories_of_key,
             write_traits(self._context).accumulating,
-            ColumnOrder(options.sequence_fields, options.sequence_descending),
+            self._order,
             _groups(options),
             follows_source=self._follows_source,
             keeps_deleted=self._target.deleted_at is not None and not self._target.is_filtered,

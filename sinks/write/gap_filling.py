@@ -68,7 +68,7 @@ class ColumnOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holder:
+class Holder:
     """The change that gives the value of a column after some changes of its key."""
 
     number: int | None
@@ -115,7 +115,7 @@ class Histories:
             same = self._numbers.setdefault(values, [])
             self._places.append(len(same))
             same.append(number)
-        self._holders: dict[tuple[Key, ColumnOrder], list[_Holder]] = {}
+        self._holders: dict[tuple[Key, ColumnOrder], list[Holder]] = {}
         self.filled: dict[tuple[int, str], tuple[Any, bool]] = {}
         """Values found for gaps, by row and column, and whether such a search used an old key too early.
 
@@ -142,27 +142,33 @@ class Histories:
         """How many rows of the same key came before a row."""
         return self._places[number]
 
-    def holder(self, key: Key, count: int, order: ColumnOrder) -> _Holder:
+    def holder(self, key: Key, count: int, order: ColumnOrder) -> Holder:
         """The change that gives a value of the key after its first ``count`` rows."""
         numbers = self.numbers(key)
         if not order.sequence:
-            return _Holder(numbers[count - 1] if count else None)
+            return Holder(numbers[count - 1] if count else None)
         held = self._holders.get((key, order))
         if held is None:
             stored = self._stored_row(key)
             first = None if stored is None else [stored[name] for name in order.sequence]
-            held = self._holders[key, order] = [_Holder(None, first)]
+            held = self._holders[key, order] = [Holder(None, first)]
         for number in numbers[len(held) - 1 : count]:
             held.append(self._next_holder(held[-1], number, order))
         return held[count]
 
-    def _next_holder(self, held: _Holder, number: int, order: ColumnOrder) -> _Holder:
+    def _next_holder(self, held: Holder, number: int, order: ColumnOrder) -> Holder:
         sequence = [self.value(number, name) for name in order.sequence]
         if _UNKNOWN in sequence:  # it is that of the row which changes
-            return _Holder(number, held.sequence)
+            return Holder(number, held.sequence)
         if held.sequence is not None and _is_older(sequence, held.sequence, order.descending):
             return held
-        return _Holder(number, sequence)
+        return Holder(number, sequence)
+
+    def is_newer(self, number: int, held: Holder, order: ColumnOrder) -> bool:
+        """Whether a change has a sequence of its own, and a higher one than the change that held before it."""
+        sequence = [self.value(number, name) for name in order.sequence]
+        is_known = _UNKNOWN not in sequence and held.sequence is not None
+        return is_known and _is_older(held.sequence or (), sequence, order.descending)
 
     def kind(self, number: int) -> RowKind:
         return RowKind(self._column(VALUE_KIND)[number])

@@ -256,3 +256,26 @@ def test_a_table_ordered_by_the_column_of_deletes_is_refused(tmp_path: Path) -> 
 def test_defaults_cannot_order_rows_by_the_column_of_deletes(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="`history: soft_delete` fills and no record has"):
         shop_config(tmp_path, [RULE], {"sequence.field": "deleted_at"})
+
+
+@pytest.mark.parametrize("options", [{}, {"sequence.field": "n"}], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_a_row_that_is_deleted_again_keeps_the_time_of_its_first_delete(
+    tmp_path: Path, options: dict[str, str], size: int
+) -> None:
+    """As by the tombstone behind a delete, or by a record of the row that comes late."""
+    key_alone = {"id": 1, "n": 0, "body": ""}
+    events = [timed(10, "c", 1, {"id": 1, "n": 5, "body": "first"})]
+    events += [timed(20, "d", 1, None, key_alone), timed(30, "d", 1, None, key_alone)]
+    if options:
+        events += [timed(4, "u", 1, {"id": 1, "n": 3, "body": "late"}), timed(40, "d", 1, None, key_alone)]
+    events += [timed(10, "c", 2, {"id": 2, "n": 5, "body": "x"}), timed(20, "d", 2, None, {**key_alone, "id": 2})]
+    events += [timed(30, "c", 2, {"id": 2, "n": 6, "body": "y"}), timed(40, "d", 2, None, {**key_alone, "id": 2})]
+    events += [timed(20, "d", 3, None, {**key_alone, "id": 3}), timed(30, "d", 3, None, {**key_alone, "id": 3})]
+    whole, tables = records(*events), pipeline_tables(tmp_path, [RULE], **options)
+
+    reported_batches(tables, [whole.slice(start, size) for start in range(0, len(events), size)], tmp_path)
+
+    found = content(open_table(tables, "items"))
+    assert {key: row["deleted_at"] for key, row in found.items()} == {1: at(20), 2: at(40), 3: at(20)}
+    assert found[1]["body"] == "first"
