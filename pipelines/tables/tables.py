@@ -49,7 +49,7 @@ from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sinks.exchange.target import Target
 from sources.changes import NewestRow, Observation, SourceTable, TopicLook, Truncation
-from sources.column_sources import ColumnSources
+from sources.column_sources import OPTION, ColumnSources
 from sources.decode_target import Behind, Goal, Rejection
 from sources.formats import chosen_format
 from sources.positions import ReadOffsets
@@ -217,7 +217,14 @@ class PipelineTables:
             return target
         fed = (self._routing.rule_of[source] for source, into in self.routes.items() if into == name)
         is_filtered = any(of_source.where is not None for of_source in fed)
-        return replace(target, deleted_at=rule.deleted_at, versions=rule.versions, is_filtered=is_filtered)
+        continued = ColumnSources.parsed(target.context.schema.options.get(OPTION)).continued
+        return replace(
+            target,
+            deleted_at=rule.deleted_at,
+            versions=rule.versions,
+            is_filtered=is_filtered,
+            former_columns={names[-1]: names[:-1] for names in continued.values()},
+        )
 
     @property
     def event_time_columns(self) -> Mapping[int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_table import LaneSplit, LiveFiles, TableContext, TableOptions, TableSchema
@@ -60,5 +60,7 @@ class Target:
     """Where the table keeps every version of a row."""
     is_filtered: bool = False
     """Whether some rows of a source are left out: a row that left the table may have changed since, and come back."""
+    former_columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Column -> the columns that have held the values of its source column, before that got another type."""
     is_paused: bool = False
     """Whether the batch continues without the table, which is neither read nor written."""

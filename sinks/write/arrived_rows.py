@@ -190,6 +190,7 @@ class ArrivedRows:
                 lambda keys: self._found(self._assigner.find_former(lane, keys), self._former_rows),
                 self._departed,
                 self._ended(lane),
+                self._target.former_columns,
             )
             self._histories[lane] = known
         return known

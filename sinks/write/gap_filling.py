@@ -91,13 +91,18 @@ class Histories:
         former_rows: FindRows,
         departed: Mapping[Key, Values] | None = None,
         ended: tuple[str, FindEnded] | None = None,
+        former_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """The two functions find the rows of keys in the table as it is, and in its youngest state that had them.
 
         Among the first may be deletes, which ``_VALUE_KIND`` tells.
+
         ``departed`` are rows that moved to another key at the end of an earlier batch. Where a table knows when its
         rows have ended, ``ended`` finds them, by the time in a column of those that arrive.
+
+        ``former_columns`` are, by column, those that have its values in older rows.
         """
+        self._former_columns = former_columns or {}
         self._ended = ended
         self._ended_rows: dict[tuple[Key, Any], Values | None] = {}
         self._departed = departed or {}
@@ -213,6 +218,14 @@ class Histories:
         """The table's row before the batch; None without one."""
         stored = self._stored_row(key)
         return None if stored is None or stored.get(VALUE_KIND) in _RETRACTS else stored
+
+    def current_value(self, key: Key, name: str) -> Any:
+        """The value of a column in the table's row; ``_UNKNOWN`` without a row, and where it is of a former type."""
+        row = self.current(key)
+        if row is None:
+            return _UNKNOWN
+        has_former = any(row.get(former) is not None for former in self._former_columns.get(name, ()))
+        return _UNKNOWN if has_former and row[name] is None else row[name]
 
     def _stored_row(self, key: Key) -> Values | None:
         """The row, or the delete that the table still holds: a change with a lower sequence is older than either."""
@@ -412,7 +425,7 @@ class GapFiller:
             return None
         if came:
             return _Found(self._value(histories, came[-1], name, search))
-        return None if current is None else _Found(current[name])
+        return None if current is None else _Found(histories.current_value(key, name))
 
     def _place(self, histories: Histories, number: int) -> list[Any]:
         return [histories.value(number, column) for column in self._order.sequence]
@@ -459,5 +472,4 @@ class GapFiller:
         held = histories.holder(key, count, self._order_of(name)).number
         if held is not None:
             return _UNKNOWN if self._is_gone(histories, held) else self._value(histories, held, name, search)
-        current = histories.current(key)
-        return _UNKNOWN if current is None else current[name]
+        return histories.current_value(key, name)

@@ -26,7 +26,8 @@ Unsent: TypeAlias = Mapping[tuple[str, Became], int]
 
 _WHY = {
     Became.NULL: "The table has no earlier row of these keys: `where` left out their earlier records, or they are in "
-    "quarantine, or older than the first record that was read",
+    "quarantine, or older than the first record that was read. Or the column got another type, and its "
+    "values are in the column of the former type",
     Became.NULL_KEY_CHANGED: "The primary key changed, and Tidemark does not know the row under the old key: `where` "
     "left it out, or its records are in another partition of the topic and come later",
     Became.OLDER: "The primary key changed, and the delete of the old key, in another partition of the topic, is not "

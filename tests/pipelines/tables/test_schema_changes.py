@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,26 @@ def test_a_declared_column_is_no_change_for_a_frozen_table(tmp_path: Path) -> No
     reported_batches(pipeline_tables(tmp_path, [declared]), [batch], tmp_path, 1)
 
     assert row in open_table(pipeline_tables(tmp_path, [declared]), "items").to_arrow().to_pylist()
+
+
+def test_a_value_that_only_the_column_of_the_former_type_has_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+    tables = pipeline_tables(tmp_path, [{**rule, "schema_changes": {"retype": "new_column"}}])
+    text = {"id": "int32", "n": "int32", "body": "string"}
+    rows = [{"id": 1, "n": 1, "body": "long"}, {"id": 2, "n": 1, "body": "aGk="}]
+    unsent = {"id": 1, "n": 2, "body": b64encode(b"__debezium_unavailable_value").decode()}
+    events = [typed(1, rows[0], text), *(typed(0, row, {**text, "body": "bytes"}) for row in (rows[1], unsent))]
+
+    batches = [records(event, first_offset=offset) for offset, event in enumerate(events)]
+    reported_batches(tables, batches, tmp_path, 0, tables.config.decoder)
+
+    assert {row["id"]: row["body_v2"] for row in open_table(tables, "items").to_arrow().to_pylist()} == {
+        1: None,
+        2: b"hi",
+    }
+    assert "NULL was written for 1 value(s) that the source did not send ('body_v2': 1)" in caplog.text
 
 
 @pytest.mark.parametrize("option", [{"sequence.field": "v"}, {"merge-engine": "aggregation"}])
