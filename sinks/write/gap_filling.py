@@ -211,7 +211,6 @@ class Histories:
 
     def _look_up(self, keys: Sequence[Key]) -> dict[Key, Values]:
         found = row_values(self._current_rows(self._key_table(keys)))
-        found.sort(key=lambda row: row.get(VALUE_KIND) not in _RETRACTS)  # a row that moved left a delete elsewhere
         return {tuple(row[name] for name in self._key): row for row in found}
 
     def current(self, key: Key) -> Values | None:
