@@ -7,15 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
 from paimon_table import Table
 from paimon_table.errors import ConfigError
 from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.item_batches import event, records
 from tests.support.local_batches import pipeline_tables, processed, reported_batches, shop_config, task_settings
+from tests.support.row_records import rows_of
 from tests.support.source_content import open_table
 
 RULE: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "history": "soft_delete"}
@@ -90,6 +93,34 @@ def test_any_history_keeps_the_deleted_rows(tmp_path: Path, options: dict[str, s
         if options["changelog-producer"] == "lookup":
             changes = replay_strictly((rows for _, rows in table.changes()), ["id"])
             assert changes == {(key,): row for key, row in expected.items()}, f"seed {seed}"
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 9])
+def test_a_tombstone_after_a_delete_leaves_the_time_of_the_delete(tmp_path: Path, batch_size: int) -> None:
+    """As ``rewrite-with-tombstone`` writes deletes; a row that came back gets the time of its next delete."""
+    source = {"files": {"path": str(tmp_path)}, "format": "upsert-json"}
+    config = shop_config(tmp_path, [{**RULE, "match": {"topic": ".*"}}], {"bucket": "1"}, source=source)
+    rows = [
+        {"id": 1, "n": 5, "__deleted": "false", "__source_ts_ms": 5},
+        {"id": 1, "n": 0, "__deleted": "true", "__source_ts_ms": 6},
+        None,
+        {"id": 1, "n": 7, "__deleted": "false", "__source_ts_ms": 7},
+        {"id": 1, "n": 0, "__deleted": "true", "__source_ts_ms": 8},
+        None,
+        None,
+    ]
+    told = rows_of(*(({"id": 1}, row) for row in rows))
+    timed = [{**record, "timestamp": at(1000)} for record in told.to_pylist()]
+    whole = pa.RecordBatch.from_pylist(timed, schema=RECORD_SCHEMA)
+    found = []
+    for number, first in enumerate(range(0, whole.num_rows, batch_size)):
+        tables = PipelineTables(config, "tidemark-shop-test")
+        processed(tables, [whole.slice(first, batch_size)], task_settings(tmp_path, decoder=config.decoder), number)
+        (row,) = open_table(tables, "items").to_arrow().to_pylist()
+        found.append((row["n"], row["deleted_at"]))
+
+    by_record = [(5, None), (5, at(6)), (5, at(6)), (7, None), (7, at(8)), (7, at(8)), (7, at(8))]
+    assert found == [by_record[min(end, 7) - 1] for end in range(batch_size, 7 + batch_size, batch_size)]
 
 
 COLUMNS = {
