@@ -41,11 +41,11 @@ class LaneRows:
 
     rows: pa.Table
     kinds: Kinds
-    """The kinds of the rows, whatever column says so; none is to be ignored."""
+    """The kinds of the rows, from whichever column has them; rows to ignore are already left out."""
     keys: pa.Table
-    """Their whole primary keys, sorted, each once."""
+    """The distinct primary keys of the rows, with all key columns, sorted."""
     number: Indices
-    """For each row the number of its key."""
+    """For each row the index of its key in ``keys``."""
     slots: Slots
     """For each key where it is, an index of ``buckets``; -1 for a new one."""
     buckets: tuple[BucketId, ...]

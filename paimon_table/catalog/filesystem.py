@@ -70,8 +70,8 @@ class FilesystemCatalog:
         for directory in (paths.root, *children):
             if self.io.is_link(directory):
                 raise ConfigError(
-                    f"{directory} is a symbolic link, and others may use what it points to: nothing of {name} was "
-                    "dropped; put the files themselves in its place, or remove link and files yourself"
+                    f"{directory} is a symbolic link, and others may use its target: nothing of {name} was "
+                    "dropped; replace the link by the files, or remove the link and the files yourself"
                 )
         for directory in (paths.snapshot_dir, *(c for c in children if c != paths.schema_dir), paths.root):
             self.io.delete_tree(directory)

@@ -32,7 +32,7 @@ class RetryWait:
     random_fraction: Callable[[], float] = random.random
 
     def after(self, failures: int, elapsed_s: float, options: TableOptions) -> bool:
-        """Wait between half and all of what is due, so that writers get apart; False after the last retry."""
+        """Wait for half to all of the backoff, at random, to separate writers. False after the last retry."""
         first_s, longest_s = options.commit_min_retry_wait_ms / 1000, options.commit_max_retry_wait_ms / 1000
         timeout_s = math.inf if options.commit_timeout_ms is None else options.commit_timeout_ms / 1000
         wait_s = Patience(first_s, longest_s, options.commit_max_retries, timeout_s).wait_s(failures, elapsed_s)

@@ -237,10 +237,10 @@ class TableCommit:
         properties: Mapping[str, str],
         before: SnapshotIdentity,
     ) -> CommitResult:
-        """Replace everything that the table holds at the snapshot ``before``, in one OVERWRITE snapshot.
+        """Replace all files that the table has at the snapshot ``before``, in one OVERWRITE snapshot.
 
-        As ``replace``: CommitConflict when there is a later snapshot of whatever kind, and nothing is published. The
-        user is one that has no other commits.
+        As with ``replace``, any later snapshot raises CommitConflict, and nothing is published. The commit user must
+        have no other commits.
         """
         request = Commit(identifier=identifier, properties=properties)
         return self._overwrite(request, partial(whole_delta, messages, before))

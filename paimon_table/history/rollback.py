@@ -116,9 +116,9 @@ def _written_meanwhile(ctx: TableContext, snapshot_id: int) -> CommitConflict:
 def _delete(ctx: TableContext, plan: Rollback, snapshot_id: int) -> None:
     """Delete the newest snapshot, unless others have built on it or the target has expired.
 
-    Else the table might have none left, or one without the one before it. An expiry looks for the snapshot that it
-    keeps once older ones are gone (``removal``). A commit looks for the one that it builds on once it is published
-    (``metadata.publisher``). So one of the two sees the other.
+    Otherwise the table might have no snapshot left, or a snapshot without its base. After an expiry has removed older
+    snapshots, it looks for the one that it keeps (``removal``). After a commit has published, it looks for its base
+    (``metadata.publisher``). So of two that run at the same time, at least one notices the other.
     """
     path, above = ctx.paths.snapshot_file(snapshot_id), ctx.paths.snapshot_file(snapshot_id + 1)
     try:

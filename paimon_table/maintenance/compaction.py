@@ -53,7 +53,7 @@ def would_compact(
 
 
 def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:
-    """Compact what readers of the table or of its changelog wait for, whatever patience its options have."""
+    """Compact the buckets whose rows or changes readers do not see yet, even if the options allow more delay."""
     options = table.options
     fully = options.changelog_producer == "full-compaction"
     if not fully and not options.needs_lookup:

@@ -69,8 +69,8 @@ def check_age(older_than_ms: int, *, nobody_writes: bool) -> None:
     """ConfigError for an age at which a file may still be about to be published, unless ``nobody_writes``."""
     if older_than_ms < LEAST_AGE_MS and not nobody_writes:
         raise ConfigError(
-            "files younger than a day may belong to a running commit, which would lose its rows; give an age of at "
-            "least 1d, or --nobody-writes if nothing writes to the table"
+            "a running commit may have written files younger than a day, and would lose rows without them; give an age "
+            "of at least 1d. If nothing writes to the table, give --nobody-writes"
         )
 
 

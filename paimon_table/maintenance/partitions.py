@@ -78,10 +78,10 @@ def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Drop
 
 
 def truncate(table: Table, job: Job) -> Dropped:
-    """Take all rows out of the table, whatever kind it is of, in one snapshot; one without files gets none.
+    """Remove all rows of a table of any kind in one snapshot; a table without files gets no snapshot.
 
-    Implements Paimon's truncateTable: also index files go. CommitConflict when other writers keep committing to the
-    table; nothing is gone then.
+    Implements Paimon's truncateTable, which also removes index files. Raises CommitConflict if other writers keep
+    committing to the table; it is unchanged then.
     """
 
     def emptied(commit: TableCommit) -> Dropped:

@@ -132,7 +132,7 @@ def partial_update(schema: TableSchema, options: TableOptions) -> PartialUpdate:
 
 
 def function_name(options: TableOptions, column: str) -> str | None:
-    """What the options say how the column is aggregated, if it is in a group and neither key nor sequence column."""
+    """The aggregate function that the options name for a column of a group that is no key and no sequence column."""
     return options.field_options.of(column).aggregate_function or options.default_aggregate_function
 
 

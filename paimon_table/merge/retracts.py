@@ -37,10 +37,10 @@ class RefusedDeletes:
 
 
 def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDeletes | None:
-    """Why the engine refuses a -D, before one is stored; None if it takes the -D, or the -D is left out earlier.
+    """The reason why the engine refuses deletes (-D), known before any is stored.
 
-    Also None with ``rowkind.field``, where a column decides what is a delete. Also with groups that remove rows: there
-    only a -D older than its row fails.
+    None if the engine accepts them, or if they are dropped earlier. Also None with ``rowkind.field``, where a column
+    marks the deletes, and with groups that remove rows, where only a -D older than its row fails.
     """
     if options.ignore_delete or options.rowkind_field is not None:
         return None

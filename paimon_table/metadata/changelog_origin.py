@@ -1,7 +1,7 @@
-"""Where the changes of a snapshot are, whatever changelog producer the table has had since.
+"""The files with the changes of a snapshot, even if the table got another changelog producer since.
 
-Implements no part of the format: a snapshot names the schema that it was written with, and that its producer. Without
-one the changes are the rows of the files that the snapshot added, otherwise they are in its changelog files.
+A snapshot names the schema that it was written with, and this schema names the producer. Without a producer, the
+changes are the rows of the files that the snapshot added. Otherwise they are in its changelog files.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     compact_index: IndexChange = NO_INDEX_CHANGE
     compact_seen: frozenset[tuple[int, str]] | None = None
-    """Level and name of every file above level 0 in which the compaction looked for the rows that it replaces.
+    """Level and name of every file above level 0 in which the compaction looked up the rows that it replaces.
 
-    None: its changes are valid whatever others put above level 0.
+    None: its changes stay valid even if another writer adds files above level 0.
     """
     late_row_count: int = 0
     """Rows that the writer left out because newer ones of their key had come before (``merge.late_rows``)."""

@@ -1,7 +1,7 @@
-"""A manifest entry as one flat row: what manifests with a hundred thousand entries are read as.
+"""A manifest entry as one flat row, for manifests with a hundred thousand entries.
 
-Making a row takes a fifth of what the values of ``manifest`` and ``data_file`` take. Scans decide by rows which files
-they read, and make values of those alone.
+Creating a row takes a fifth of the time that the objects of ``manifest`` and ``data_file`` take. Scans choose files by
+these rows, and create objects only for the chosen files.
 """
 
 from __future__ import annotations

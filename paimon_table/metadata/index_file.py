@@ -47,19 +47,19 @@ class IndexFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """The index files of a bucket that go, and those that come in their place."""
+    """The index files of a bucket that a commit removes, and the files that replace them."""
 
     before: tuple[IndexFileMeta, ...] = ()
     after: tuple[IndexFileMeta, ...] = ()
     seen: frozenset[tuple[int, str]] | None = None
-    """Bucket and name of all HASH files of the partition that the rows were given their buckets by.
+    """Bucket and name of all HASH files of the partition from which the buckets of the rows were assigned.
 
-    None: nobody looked at them.
+    None: the assignment did not use them.
     """
     keys_seen: SnapshotIdentity | None = None
-    """The snapshot whose keys, over all partitions, the rows were given their places by. None: nobody looked at them.
+    """The snapshot whose keys, over all partitions, decided the places of the rows. None: no snapshot did.
 
-    Rows that others have added since may have the same keys in other places.
+    Rows that other writers have added since may have the same keys in other places.
     """
 
     @property

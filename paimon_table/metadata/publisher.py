@@ -42,8 +42,9 @@ class Publisher(Protocol):
 
         ``base`` is the snapshot that it was planned on, ``entries`` are the files that it adds and removes.
 
-        True if it is in the table, also through an earlier try. False if its id provably belongs to another one, or its
-        base is gone. CommitOutcomeUnknown when that is unknown: the caller checks before it publishes again. An Outage
+        Returns True if the snapshot is in the table, also if an earlier try published it. Returns False if another
+        snapshot has its id, or its base is gone. Raises CommitOutcomeUnknown if the store does not tell: the caller
+        checks before it publishes again. An Outage
         when it may still be published: then its files stay, whatever the check shows. Readers find it in the
         ``SnapshotStore`` once this is True.
         """

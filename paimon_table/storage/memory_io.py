@@ -53,7 +53,7 @@ class MemoryFileIO:
     lose_answer: Callable[[str], str | None] = lambda path: None
     operations: int = 0
     changes: list[int] = field(default_factory=list)
-    """Which operations changed the disk: after any other one, a crash leaves what the last of these left."""
+    """The operations that changed the disk. A crash after another operation leaves the state after the last of them."""
     streamed: set[str] = field(default_factory=set)
     """Files that ``sync`` makes durable."""
 

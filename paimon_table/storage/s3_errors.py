@@ -19,7 +19,7 @@ _LOGIN = re.compile(rf"{NO_LOGIN} [^\n]*")
 _PASSING = frozenset(
     ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout", "NoSuchUpload")
 )
-"""Codes with which stores ask for patience, or forget the beginning of an upload, whatever the status."""
+"""Codes of transient failures, with any status: the store is overloaded, or has lost the start of an upload."""
 
 
 @dataclass(frozen=True, slots=True)

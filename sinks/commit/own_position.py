@@ -169,13 +169,13 @@ class OwnReading:
     """A reading beside the stream; its snapshots carry its own position and leave the pipeline's position unchanged."""
 
     properties_of: PropertiesOf
-    """What its snapshots record."""
+    """The properties of its snapshots."""
     by_offsets: bool = True
-    """Whether its position has offsets; without, the numbers of its slices show what the table has."""
+    """Whether its position has offsets. Otherwise the numbers of its slices show which slices the table has."""
     since_ms: int | None = None
     """When the reading began: the search for its earlier slices starts there. None: each slice is independent."""
     after: Mapping[str, int] = field(default_factory=dict)
-    """By table a snapshot behind which the slice comes that is read next."""
+    """By table, a snapshot that is older than the commit of the next slice."""
 
     def position_in(self, table: Table, identifier: str, user: str) -> OwnPosition:
         """Its position in a table, which others may commit to between its slices."""
