@@ -77,17 +77,18 @@ class ArrivedRows:
         """
         rows = self._rows(lane)
         kept = np.asarray(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)).copy()
-        histories, deletes = self._histories_of(lane, rows), np.flatnonzero(~kept).tolist()
+        histories, deletes, order = self._histories_of(lane, rows), np.flatnonzero(~kept).tolist(), self._order
         if deletes:
             histories.prepare(deletes)
         for number in deletes:
-            held = histories.holder(histories.key_of(number), histories.place(number), self._order)
+            key = histories.key_of(number)
+            held = histories.holder(key, histories.place(number), order)
             if held.number is not None:
                 is_live = histories.kind(held.number) is not RowKind.DELETE
             else:
-                row = histories.current(histories.key_of(number))
+                row = histories.current(key)
                 is_live = not self._target.is_filtered if row is None else row[deleted_at] is None
-            kept[number] = is_live or histories.is_newer(number, held, self._order)
+            kept[number] = is_live or histories.is_newer(number, held, order)
         return pa.array(kept)
 
     @property
