@@ -5,13 +5,15 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import psycopg
 from psycopg.types.string import TextLoader
 
-from tests.integration.source_tables import SourceColumn, SourceTable
+from tests.integration.source_tables import TABLES, SourceColumn, SourceTable
+from tests.support.pipeline_run import rows_so_far
 
 REPORTED_DIFFERENCES = 10
 
@@ -26,6 +28,15 @@ def source_rows(connection: psycopg.Connection[tuple[Any, ...]], table: SourceTa
         cursor.execute(f"SELECT * FROM {table.name}".encode())
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def differences_so_far(warehouse: Path, connection: psycopg.Connection[tuple[Any, ...]]) -> list[str]:
+    """Compare all source tables with the Paimon tables that a pipeline writes into ``lake`` of a warehouse."""
+    problems = []
+    for table in TABLES:
+        rows = rows_so_far(warehouse / "lake.db" / table.name)
+        problems += differences(table, source_rows(connection, table), rows)
+    return problems
 
 
 def differences(table: SourceTable, expected: Iterable[Row], actual: Iterable[Row]) -> list[str]:

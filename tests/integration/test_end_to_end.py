@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from paimon_table.table import Table
-from tests.integration.comparison import differences, source_rows
+from tests.integration.comparison import differences_so_far
 from tests.integration.source_tables import TABLES
 from tests.integration.workload import new_workload
 from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
-from tests.support.pipeline_run import kill, rows_so_far, running, wait_until
+from tests.support.pipeline_run import kill, running, wait_until
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
@@ -69,13 +69,7 @@ def test_tables_equal_their_source_after_kills_and_restarts(
             workload.run(60)
             kill(process)
 
-    def remaining() -> list[str]:
-        problems = []
-        for table in TABLES:
-            rows = rows_so_far(tmp_path / "warehouse" / "lake.db" / table.name)
-            problems += differences(table, source_rows(workload.connection, table), rows)
-        return problems
-
+    remaining = partial(differences_so_far, tmp_path / "warehouse", workload.connection)
     with running(file, log) as process:
         workload.run(60)
         deadline = time.monotonic() + seconds(240)

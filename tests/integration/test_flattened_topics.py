@@ -6,12 +6,13 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from paimon_table.table import Table
-from tests.integration.comparison import differences, source_rows
+from tests.integration.comparison import differences_so_far
 from tests.integration.source_tables import TABLES
 from tests.integration.workload import new_workload
 from tests.stack.apicurio import running_apicurio
@@ -21,7 +22,7 @@ from tests.stack.paths import StackUnavailable
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
-from tests.support.pipeline_run import rows_so_far, running
+from tests.support.pipeline_run import running
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
@@ -114,13 +115,7 @@ def assert_tables_follow(
     text = PIPELINE.format(name=name, servers=kafka.bootstrap_servers, root=tmp_path, options=options)
     file.write_text(text)
 
-    def remaining() -> list[str]:
-        problems = []
-        for table in TABLES:
-            rows = rows_so_far(tmp_path / "warehouse" / "lake.db" / table.name)
-            problems += differences(table, source_rows(workload.connection, table), rows)
-        return problems
-
+    remaining = partial(differences_so_far, tmp_path / "warehouse", workload.connection)
     with running(file, log) as process:
         workload.run(60)
         deadline = time.monotonic() + seconds(240)
