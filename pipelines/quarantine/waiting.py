@@ -14,13 +14,14 @@ from paimon_table import TableName
 from pipelines.bad_records.dead_letters import BadLine
 from pipelines.catchup.table_standings import TableStandings
 from pipelines.checkpoint.book import Book
-from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.target_names import source_names
+from sinks.commit.own_position import Step
 from sinks.commit.positions import Position
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
@@ -108,8 +109,14 @@ class Waiting:
         return is_unfinished or (end is not None and line.offset >= end)
 
     def _has_passed(self, line: BadLine, table: str) -> bool:
-        position = self._positions.get(table)
-        return position is not None and line.offset < position.offsets.get((line.topic, line.partition), 0)
+        """Whether the stream will take a record for one that the table has."""
+        position, by_offsets = self._positions.get(table), self._config.source.files is None
+        if position is None:
+            return False
+        if line.offset < position.floors_of(by_offsets=by_offsets).get((line.topic, line.partition), 0):
+            return True
+        user = commit_user(self._config.name, line.owner)
+        return not by_offsets and Step(line.step).is_in(position, user, by_offsets=False)
 
     def _exists(self, table: str) -> bool:
         if table not in self._is_there:
@@ -118,7 +125,11 @@ class Waiting:
 
     @cached_property
     def _positions(self) -> dict[str, Position]:
-        return {name: position.among(self._topic_ids) for name, position in self._own.positions().known.items()}
+        """The positions as the stream takes them under its checkpoint."""
+        user = commit_user(self._config.name, self._query or "")
+        resumes = self._config.on_lost_checkpoint == "resume"
+        known = self._own.positions().known
+        return {name: at.under(user, resumes=resumes).among(self._topic_ids) for name, at in known.items()}
 
 
 def _reading_again(config: PipelineConfig, own: OwnTables, checkpoint: Checkpoint) -> Iterator[ReadingAgain]:

@@ -137,6 +137,16 @@ class Position:
         """The position under a new checkpoint that reads from the start: only the sources that fed the table stay."""
         return Position(commit_user, {}, {}, self.sources, commit_count=self.commit_count)
 
+    def under(self, commit_user: str, *, resumes: bool) -> Position:
+        """What counts of the position under a checkpoint; ``resumes``: also one from another checkpoint."""
+        if self.commit_user == commit_user:
+            return self
+        return self.taken_over(commit_user) if resumes else self.started_over(commit_user)
+
+    def floors_of(self, *, by_offsets: bool) -> Mapping[TopicPartition, int]:
+        """The table has all rows below these offsets; ``by_offsets``: the source gives each offset once, in order."""
+        return self.offsets if by_offsets else self.floors
+
     def has_read(self, source: FedBy) -> bool:
         """Whether records of ``source`` are in the table; all of its topic are where no source table is recorded."""
         named = [one for one in self.sources if one.topic == source.topic]

@@ -157,9 +157,7 @@ class TableSink:
 
     def _own_part(self, position: Position) -> Position:
         """What counts of a recorded position under this checkpoint."""
-        if position.commit_user == self._owner:
-            return position
-        return position.taken_over(self._owner) if self._resumes else position.started_over(self._owner)
+        return position.under(self._owner, resumes=self._resumes)
 
     @property
     def is_lost_checkpoint(self) -> bool:
@@ -327,8 +325,7 @@ class TableSink:
     @property
     def _floors(self) -> Mapping[TopicPartition, int]:
         """Rows below these offsets are in the table already."""
-        position = self.position.among(self._topic_ids())
-        return position.offsets if self.drops_by_offset else position.floors
+        return self.position.among(self._topic_ids()).floors_of(by_offsets=self.drops_by_offset)
 
     def has_passed(self, places: Mapping[TopicPartition, int]) -> bool:
         """Whether the table has all rows up to these offsets, where its position shows that."""

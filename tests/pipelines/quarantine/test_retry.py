@@ -383,6 +383,7 @@ def test_records_of_a_batch_that_may_run_again_are_retried_once_their_table_has_
     file = filled(tmp_path)
     put(tmp_path, 0, [bad_record(9)])
     widen(file)
+    read_from_kafka(file)
     (tmp_path / "checkpoint" / "commits" / "0").unlink()
 
     done = retry(file)
@@ -597,6 +598,29 @@ def test_records_of_a_table_that_is_to_be_filled_wait_for_that(tmp_path: Path) -
     told = retry(file)
     assert "3 records not retried: table lake.new_orders does not exist, and its rule has `backfill" in told.stderr
     assert offsets_left(tmp_path) == [4, 5, 6] and not (tmp_path / "warehouse/lake.db/new_orders").exists()
+
+
+def test_records_of_files_wait_for_their_batch_whatever_their_offsets(tmp_path: Path) -> None:
+    """The offsets of files rise in no order: only the number of a batch shows whether the table has it."""
+    file = filled(tmp_path)
+    put(tmp_path, 1, [bad_record(3, ts=1)])
+    widen(file)
+
+    done = retry(file)
+
+    assert done.stdout == "retried 3 records: 3 are in their tables\n"
+    assert "1 record not retried: the pipeline has not read these records of shop.public.orders" in done.stderr
+    assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [3]
+
+
+def test_records_that_a_new_checkpoint_reads_from_the_start_wait(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    widen(file)
+    file.write_text(file.read_text() + "on_lost_checkpoint: restart\n")
+    shutil.rmtree(tmp_path / "checkpoint")
+
+    assert "3 records not retried: the pipeline has not read these records of " in retry(file).stderr
+    assert rows_of(tmp_path).keys() == {0, 1, 2, 3} and offsets_left(tmp_path) == [4, 5, 6]
 
 
 @pytest.mark.slow
