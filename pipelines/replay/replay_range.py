@@ -18,7 +18,7 @@ from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
 from pipelines.config.repeated_records import replaces_newer
-from sinks.commit.positions import newest_position, offsets_text, position_of
+from sinks.commit.positions import Position, offsets_text, position_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.positions import Place
 from sources.slices import SliceReader
@@ -28,6 +28,9 @@ _SNAPSHOT = "snapshot:"
 _FORMS = 'earliest, a time (2024-05-01T12:00:00Z), snapshot:ID, or offsets such as {"topic": {"0": 42}}'
 
 
+TopicIds = Mapping[str, str]
+"""See ``Book.topic_ids``."""
+
 _EARLIEST = "earliest"
 _OTHERS = "*"
 """Stands for all other partitions of a topic."""
@@ -35,25 +38,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 5
 
 
-def read_of(config: PipelineConfig, table: Table, stream_end: str) -> dict[Place, int]:
-    """The position of the stream in the partitions that feed a table; ``stream_end`` is Spark's text."""
-    position = newest_position(table.snapshots, config.name)
-    read = {} if position is None else dict(position.offsets)
+def read_of(config: PipelineConfig, position: Position, stream_end: str, topic_ids: TopicIds) -> dict[Place, int]:
+    """The position of the stream in the partitions that feed a table at ``position``; ``stream_end`` is Spark's text.
+
+    ``topic_ids`` are the topics that are read: offsets in earlier ones of their names do not count.
+    """
+    read = dict(position.among(topic_ids).offsets)
     if config.source.kafka is None:
         return read
-    topics = {topic for topic, _ in read}
+    topics = {topic for topic, _ in position.offsets}
     ends: dict[str, dict[str, int]] = json.loads(stream_end)
     return read | {(t, int(p)): at for t, places in ends.items() if t in topics for p, at in places.items()}
 
 
-def point_of(option: str, text: str, config: PipelineConfig, table: Table, read: Mapping[Place, int]) -> Point:
+def point_of(
+    option: str, text: str, config: PipelineConfig, table: Table, read: Mapping[Place, int], topic_ids: TopicIds
+) -> Point:
     """The place that an option names. Raises ConfigError if it names none. ``read`` is the result of ``read_of``."""
     if text == _EARLIEST and option == "--from":
         return Point(Kind.EARLIEST, "", "the earliest record")
     if config.source.kafka is None:
         raise ConfigError(f"{option} {text}: dump files are replayed from the earliest record on, up to the stream")
     if text.startswith(_SNAPSHOT):
-        return Point(Kind.POSITION, _at_snapshot(option, text, config, table), text)
+        return Point(Kind.POSITION, _at_snapshot(option, text, config, table, topic_ids), text)
     if text.lstrip().startswith("{"):
         places = _places(option, text)
         _check_read(option, places, read)
@@ -97,7 +104,7 @@ def _check_past(option: str, text: str, time_ms: int) -> None:
         raise ConfigError(f"{option} {text}: this time is in the future, and no record is that new")
 
 
-def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -> str:
+def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table, topic_ids: TopicIds) -> str:
     number = text.removeprefix(_SNAPSHOT)
     if not number.isascii() or not number.isdecimal():
         raise ConfigError(f"{option} {text}: expected a snapshot's id, such as {_SNAPSHOT}12")
@@ -111,14 +118,13 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
             f"{option} {text}: the snapshot is not one of pipeline {config.name}, so it has no position of the "
             f"pipeline; choose one whose commit user begins with tidemark (tidemark table snapshots)"
         )
-    newest = newest_position(table.snapshots, config.name) or position
-    ended = sorted(topic for topic in position.topics if position.is_of_another(topic, newest.topics))
+    ended = sorted(topic for topic in position.topics if position.is_of_another(topic, topic_ids))
     if ended:
         raise ConfigError(
             f"{option} {text}: the snapshot's offsets are of topics that were recreated since: {', '.join(ended)};"
             " choose a later snapshot, or `earliest`"
         )
-    return offsets_text(position.offsets)
+    return offsets_text(position.among(topic_ids).offsets)
 
 
 def _places(option: str, text: str) -> dict[str, dict[str, Any]]:

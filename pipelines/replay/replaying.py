@@ -160,9 +160,10 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     if why is not None:
         raise ConfigError(f"--into-place: {why}; --rebuild rebuilds its rows")
     check_in_stream(config, checkpoint, wanted.table, table)
-    read = read_of(config, table, checkpoint.offset_after(checkpoint.closed_batch))
-    begin = point_of("--from", wanted.begin, config, table, read)
-    end = None if wanted.end is None else point_of("--to", wanted.end, config, table, read)
+    topic_ids = Book(checkpoint).topic_ids
+    read = read_of(config, position, checkpoint.offset_after(checkpoint.closed_batch), topic_ids)
+    begin = point_of("--from", wanted.begin, config, table, read, topic_ids)
+    end = None if wanted.end is None else point_of("--to", wanted.end, config, table, read, topic_ids)
     id_ = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
     topics = tuple(sorted({topic for topic, _ in position.offsets}))
     state, replays = ReplayState(id_, wanted.table, begin, end, topics), Replays(checkpoint)

@@ -39,7 +39,7 @@ def test_the_message_of_a_truncated_table_has_a_command_that_is_taken(tmp_path: 
     steps = ("truncate: apply", "tidemark reload FILE", "then resume", "tidemark replay")
     assert [str(error.value).index(step) for step in steps] == sorted(str(error.value).index(step) for step in steps)
     read = {(TOPIC, 0): 2, (TOPIC, 1): 6}
-    assert point_of("--from", begin, load_pipeline(file), table(tmp_path), read).kind is Kind.PLACES
+    assert point_of("--from", begin, load_pipeline(file), table(tmp_path), read, {}).kind is Kind.PLACES
 
 
 def test_rows_of_other_topics_are_read_from_their_beginning() -> None:

@@ -26,6 +26,7 @@ from pipelines.replay.replay_progress import Progress, ReplayProgress
 from pipelines.replay.replay_range import point_of, position_of_places, read_of
 from pipelines.replay.replaying import Wanted
 from pipelines.tables.tables import PipelineTables
+from sinks.commit.positions import Position, cut_key
 from sources.changes import RECORD_SCHEMA
 from tests.support.command import tidemark
 from tests.support.local_batches import run_batches
@@ -155,11 +156,13 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
     kafka(file)
     config, orders = load_pipeline(file), table(tmp_path)
 
-    assert point_of("--from", "2024-05-01T00:00:00", config, orders, READ).value == "1714521600000"
-    assert point_of("--from", "1714521600000", config, orders, READ).value == "1714521600000"
+    assert point_of("--from", "2024-05-01T00:00:00", config, orders, READ, {}).value == "1714521600000"
+    assert point_of("--from", "1714521600000", config, orders, READ, {}).value == "1714521600000"
     given = '{"shop.public.orders": {"0": 1}}'
-    assert json.loads(point_of("--from", given, config, orders, READ).value) == {"shop.public.orders": {"0": 1}}
-    assert json.loads(point_of("--from", "snapshot:1", config, orders, READ).value) == {"shop.public.orders": {"0": 2}}
+    assert json.loads(point_of("--from", given, config, orders, READ, {}).value) == {"shop.public.orders": {"0": 1}}
+    assert json.loads(point_of("--from", "snapshot:1", config, orders, READ, {}).value) == {
+        "shop.public.orders": {"0": 2}
+    }
     for text, reason in {
         "snapshot:9": "the table has the snapshots 1 to",
         "snapshot:x": "expected a snapshot's id",
@@ -176,7 +179,7 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
         "yesterday": "expected earliest, a time",
     }.items():
         with pytest.raises(ConfigError, match="--from") as error:
-            point_of("--from", text, config, orders, READ)
+            point_of("--from", text, config, orders, READ, {})
         assert reason in str(error.value)
 
 
@@ -189,12 +192,12 @@ def test_partitions_that_are_not_named_do_not_begin_at_their_first_record_in_sil
     with pytest.raises(
         ConfigError, match=r"--from: other partition 0, shop\.public\.orders partition 0: feeds the table"
     ):
-        point_of("--from", json.dumps({TOPIC: {"1": 3}}), config, orders, read)
-    assert point_of("--to", json.dumps({TOPIC: {"1": 3}}), config, orders, read).kind is Kind.POSITION
+        point_of("--from", json.dumps({TOPIC: {"1": 3}}), config, orders, read, {})
+    assert point_of("--to", json.dumps({TOPIC: {"1": 3}}), config, orders, read, {}).kind is Kind.POSITION
     with pytest.raises(ConfigError, match="--to: expected an offset"):
-        point_of("--to", json.dumps({TOPIC: {"1": "earliest"}}), config, orders, read)
+        point_of("--to", json.dumps({TOPIC: {"1": "earliest"}}), config, orders, read, {})
     named = {TOPIC: {"1": 3, "*": "2024-05-01T00:00:00.001Z"}, "other": {"0": "earliest"}}
-    found = point_of("--from", json.dumps(named), config, orders, read)
+    found = point_of("--from", json.dumps(named), config, orders, read, {})
     assert (found.kind, json.loads(found.value)) == (Kind.PLACES, named)
 
 
@@ -236,9 +239,11 @@ def test_a_replay_whose_range_is_refused_is_forgotten(tmp_path: Path, monkeypatc
 def test_what_the_stream_has_read_is_told_by_checkpoint_and_table(tmp_path: Path) -> None:
     file = filled(tmp_path, {"sequence.field": "v"})
     kafka(file)
-    end = json.dumps({TOPIC: {"0": 5, "1": 1}, "of another table": {"0": 1}})
-    assert read_of(load_pipeline(file), table(tmp_path), end) == {(TOPIC, 0): 5, (TOPIC, 1): 1}
-    assert read_of(load_pipeline(file), table(tmp_path), "{}") == READ
+    config, end = load_pipeline(file), json.dumps({TOPIC: {"0": 5, "1": 1}, "of another table": {"0": 1}})
+    position = Position("u", {(TOPIC, 0): 2, (TOPIC, 2): 7}, topics={TOPIC: "id-1"})
+    assert read_of(config, position, end, {}) == {(TOPIC, 0): 5, (TOPIC, 1): 1, (TOPIC, 2): 7}
+    assert read_of(config, position, "{}", {}) == position.offsets
+    assert read_of(config, position, end, {TOPIC: "id-2"}) == {(TOPIC, 0): 5, (TOPIC, 1): 1}, "it was recreated"
 
 
 def test_a_snapshot_from_before_a_topic_was_made_anew_names_no_range(tmp_path: Path) -> None:
@@ -252,9 +257,14 @@ def test_a_snapshot_from_before_a_topic_was_made_anew_names_no_range(tmp_path: P
     newest = orders.snapshots.latest_id()
     assert newest is not None
 
-    with pytest.raises(ConfigError, match=r"offsets are of topics that were recreated since: shop\.public\.orders"):
-        point_of("--from", f"snapshot:{newest - 1}", config, orders, READ)
-    assert json.loads(point_of("--from", f"snapshot:{newest}", config, orders, READ).value) == {TOPIC: {"0": 8}}
+    def at(snapshot_id: int, ids: dict[str, str]) -> object:
+        return json.loads(point_of("--from", f"snapshot:{snapshot_id}", config, orders, READ, ids).value)
+
+    for snapshot_id, topic_id in ((newest - 1, "id-2"), (newest, "id-3")):
+        with pytest.raises(ConfigError, match=r"topics that were recreated since: shop\.public\.orders"):
+            at(snapshot_id, {TOPIC: topic_id})
+    assert at(newest, {TOPIC: "id-2"}) == {TOPIC: {"0": 8}}
+    assert at(newest, {TOPIC: "id-2", cut_key((TOPIC, 0)): "5"}) == {TOPIC: {"0": 5}}, "the partition was cut off there"
 
 
 def test_progress_has_a_rate_and_an_estimate() -> None:
