@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from paimon_table import Table, TableName
+from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.catchup.standing import (
@@ -44,10 +44,10 @@ def entry_of(sink: TableSink) -> Entry:
     return Entry(sink.table.created_ms, position.commit_count, position.snapshot_id, tuple(topics), offsets=offsets)
 
 
-def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
-    """The number of recorded commits that a table lacks; 0 if its snapshots do not show it."""
-    position = newest_position(table.snapshots, config.name)
-    return 0 if position is None else entry.missing_commits(table.created_ms, position.commit_count)
+def facts_now(own: OwnTables, pipeline: str, identifier: str, entry: Entry) -> TableFacts:
+    """A table as its files show it now, beside its entry; without its rules."""
+    position = newest_position(own.catalog.files(TableName.of(identifier)).snapshots, pipeline)
+    return _with_files(own, TableFacts(identifier, entry, position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,7 @@ class TableStandings:
         entry = self.paused.book.entry(identifier)
         if not entry.commits:
             return False
-        snapshots = self.own.catalog.files(TableName.of(identifier)).snapshots
-        position = newest_position(snapshots, self.config.name)
-        table = _with_files(self.own, TableFacts(identifier, entry, position))
+        table = facts_now(self.own, self.config.name, identifier, entry)
         verdict = standing_of_paused(table, self._stream(), self.slices)
         if verdict.is_moved:
             self.paused.book.put({identifier: verdict.entry})

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 
-from paimon_table import Catalog, Table, TableName
+from paimon_table import Catalog, TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.bad_records.facts import TableJudge, settle
 from pipelines.bad_records.log import QuarantineLog, replay_owner
@@ -23,7 +23,8 @@ from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import Reading, Step, StreamEnd, Work
 from pipelines.catchup.slices import SparkSlices, paced
-from pipelines.catchup.table_standings import missing_commits
+from pipelines.catchup.standing import lacks_commits
+from pipelines.catchup.table_standings import facts_now
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.checkpoint.replay_state import Replays, ReplayState
@@ -111,8 +112,8 @@ class ReplaySlices:
     def do(self, id_: str) -> Progress:
         """Do one slice."""
         state = self._context.replays.get(id_)
-        table = self._context.own.catalog.load(TableName.of(state.table))
-        check_in_stream(self._config, self._checkpoint, state.table, table)
+        self._context.own.catalog.load(TableName.of(state.table))  # raises if it was dropped since
+        check_in_stream(self._config, self._checkpoint, self._context.own, state.table)
         known = self._readings.get(id_)
         if known is None or known[0].state != state:
             to = InPlace(self._context, state) if state.rebuild is None else Rebuilding(self._context, state)
@@ -139,7 +140,7 @@ class ReplaySlices:
         return Work(reader.slices(), timed, lambda: pace.records, self._stream.by_number)
 
 
-def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
+def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, identifier: str) -> None:
     """Refuse a table that is behind its stream: its catch-up reads the missing records.
 
     A rebuild would apply the same records, and the table would get them twice.
@@ -160,12 +161,12 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
             f"table {identifier} lacks records of {source_words(back[0])}, because their rule was missing for some "
             "time: start the pipeline, which reads them, then replay"
         )
-    missing = missing_commits(config, entry, table)
-    if missing:
+    table = facts_now(own, config.name, identifier, entry)
+    if lacks_commits(table):
         raise ConfigError(
-            f"table {identifier} lacks the last {counted(missing, 'commit')} of the pipeline that its checkpoint has"
-            " (was it restored from a backup, or rolled back?): restart the pipeline, which reads it again from"
-            " its position, then replay"
+            f"table {identifier} lacks the last {counted(entry.commits - table.commits, 'commit')} of the pipeline that"
+            " its checkpoint has (was it restored from a backup, or rolled back?): restart the pipeline, which reads"
+            " it again from its position, then replay"
         )
 
 

@@ -151,6 +151,7 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     """The state of the replay, durable. Raises ConfigError if its result would be wrong."""
     own = own_tables(config)
     table = _table(own, config, wanted.table)
+    check_in_stream(config, checkpoint, own, wanted.table)
     position = newest_position(table.snapshots, config.name)
     if position is None:
         raise ConfigError(f"pipeline {config.name} has not written table {wanted.table}; there is nothing to replay")
@@ -159,7 +160,6 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     why = None if wanted.rebuilds else refusal(wanted.table, table, ends_early=wanted.end is not None)
     if why is not None:
         raise ConfigError(f"--into-place: {why}; --rebuild rebuilds its rows")
-    check_in_stream(config, checkpoint, wanted.table, table)
     topic_ids = Book(checkpoint).topic_ids
     read = read_of(config, position, checkpoint.offset_after(checkpoint.closed_batch), topic_ids)
     begin = point_of("--from", wanted.begin, config, table, read, topic_ids)

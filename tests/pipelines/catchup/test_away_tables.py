@@ -329,7 +329,7 @@ def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -
     away.run(2)
     back = process(tmp_path, ITEMS)
     with pytest.raises(ConfigError, match=r"read while no rule wrote the table: start the pipeline with a rule for it"):
-        check_in_stream(back.config, back.checkpoint, "lake.sums", back.table("lake.sums"))
+        check_in_stream(back.config, back.checkpoint, back.standings.own, "lake.sums")
 
 
 @pytest.mark.slow

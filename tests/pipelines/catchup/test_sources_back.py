@@ -209,5 +209,5 @@ def test_a_rebuild_waits_for_the_start_that_reads_them(tmp_path: Path) -> None:
         update={"checkpoint": back.config.checkpoint, "catalog": back.config.catalog}
     )
     with pytest.raises(ConfigError, match=r"lake.t lacks records of shop.public.a .*, because their rule was missing"):
-        check_in_stream(with_rule, back.checkpoint, "lake.t", back.table("lake.t"))
-    check_in_stream(back.config, back.checkpoint, "lake.t", back.table("lake.t"))
+        check_in_stream(with_rule, back.checkpoint, back.standings.own, "lake.t")
+    check_in_stream(back.config, back.checkpoint, back.standings.own, "lake.t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from pipelines.replay.replaying import Wanted
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import Position, cut_key
 from sources.changes import RECORD_SCHEMA
+from sources.wording import counted
 from tests.support.command import tidemark
 from tests.support.local_batches import run_batches
 from tests.support.quarantined import envelope, record, run_batch, table, write_pipeline
@@ -130,18 +132,27 @@ def test_an_unfinished_rebuild_is_gone_on_with_or_given_up_before_anything_else(
     assert replays.all() == []
 
 
+@pytest.mark.parametrize("left", [1, 0], ids=["some commits", "no commit"])
 @pytest.mark.parametrize("how", [("--rebuild",), ("--into-place", *FROM)], ids=["rebuild", "into place"])
-def test_a_table_that_is_older_than_the_checkpoint_is_not_replayed(tmp_path: Path, how: tuple[str, ...]) -> None:
+def test_a_table_that_is_older_than_the_checkpoint_is_not_replayed(
+    tmp_path: Path, how: tuple[str, ...], left: int
+) -> None:
     file = filled(tmp_path, {"sequence.field": "v"})
     run_batch(tmp_path, file, 1, record(2, envelope(2, 2, v=2)))
     orders, checkpoint = table(tmp_path), Checkpoint(load_pipeline(file))
     Book(checkpoint).note_commits({"lake.orders": Entry(orders.created_ms, 2, 0, (TOPIC,))})
-    roll_back(orders.context, plan_rollback(orders.context, 1))
+    if left:
+        roll_back(orders.context, plan_rollback(orders.context, 1))
+    else:
+        shutil.rmtree(f"{orders.paths.root}/snapshot")
 
     done = tidemark("replay", file, "--table", "lake.orders", *how)
 
     assert (done.returncode, Replays(checkpoint).all()) == (2, [])
-    assert "table lake.orders lacks the last 1 commit of the pipeline that its checkpoint has" in done.stderr
+    assert (
+        f"table lake.orders lacks the last {counted(2 - left, 'commit')} of the pipeline that its checkpoint has"
+        in done.stderr
+    )
 
 
 def kafka(file: Path) -> None:
