@@ -58,17 +58,18 @@ if TYPE_CHECKING:
         can_become_text,
     )
     from paimon_table.validation.table_validation import validate_changed_table, validate_new_table, validate_table
-    from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
+    from paimon_table.write.bucket_writer import KEPT_BYTES, BucketWriter, WriterEnvironment
     from paimon_table.write.emptying import Emptied, emptied, why_not_emptied
     from paimon_table.write.former_rows import former_rows
     from paimon_table.write.write_traits import WriteTraits, write_traits
-    from paimon_table.write.writer import Writer, open_writer, rows_beginning
+    from paimon_table.write.writer import Writer, open_writer
 else:
     _HOMES = {
         "AddColumn": "validation.schema_evolution",
         "BucketAssigner": "bucket_assignment.lanes",
         "BucketId": "metadata.bucket_id",
         "BucketState": "metadata.table_state",
+        "BucketWriter": "write.bucket_writer",
         "CLOCK_SKEW_MS": "commit.own_commits",
         "Catalog": "catalog.catalog",
         "Commit": "commit.delta",
@@ -127,7 +128,6 @@ else:
         "lane_split": "bucket_assignment.bucket_assigner",
         "open_assigner": "bucket_assignment.bucket_assigner",
         "open_writer": "write.writer",
-        "rows_beginning": "write.writer",
         "validate_changed_table": "validation.table_validation",
         "validate_new_table": "validation.table_validation",
         "validate_table": "validation.table_validation",
@@ -159,6 +159,7 @@ __all__ = [
     "BucketAssigner",
     "BucketId",
     "BucketState",
+    "BucketWriter",
     "Catalog",
     "Commit",
     "CommitKind",
@@ -211,7 +212,6 @@ __all__ = [
     "open_assigner",
     "open_writer",
     "outcome_unknown",
-    "rows_beginning",
     "snapshots_before",
     "validate_changed_table",
     "validate_new_table",

@@ -30,7 +30,7 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 from paimon_table.table import Table
-from paimon_table.write.writer import open_writer
+from paimon_table.write.bucket_writer import BucketWriter
 
 SLICE_KEYS = 1 << 23
 """Keys that are in memory at a time, about."""
@@ -199,7 +199,7 @@ def _values(
 def _rows(ctx: TableContext, live: LiveFiles, job: Job, bucket: BucketId, keys: pa.Table) -> pa.Table:
     """The rows of keys that a bucket has, sorted by key."""
     trimmed = keys.select(list(ctx.schema.trimmed_primary_keys))
-    rows = open_writer(ctx, bucket, live.of(bucket), job.environment).lookup(trimmed)
+    rows = BucketWriter(ctx, bucket, live.of(bucket), job.environment).lookup(trimmed)
     if rows.num_rows != keys.num_rows:
         raise BrokenInvariant(f"bucket {bucket.bucket} of {ctx.paths.root} lacks keys that it had; please report")
     return rows.select(list(ctx.schema.column_names))
@@ -207,7 +207,7 @@ def _rows(ctx: TableContext, live: LiveFiles, job: Job, bucket: BucketId, keys: 
 
 def _deleting(ctx: TableContext, live: LiveFiles, job: Job, bucket: BucketId, keys: pa.Table) -> CommitMessage:
     """Written files that delete the rows of keys from a bucket; nothing is left after an exception."""
-    writer = open_writer(ctx, bucket, live.of(bucket), job.environment)
+    writer = BucketWriter(ctx, bucket, live.of(bucket), job.environment)
     for start in range(0, keys.num_rows, _ROWS_AT_A_TIME):
         rows = _rows(ctx, live, job, bucket, keys.slice(start, _ROWS_AT_A_TIME))
         kinds = np.full(rows.num_rows, int(RowKind.DELETE), np.int8)

@@ -215,10 +215,6 @@ class AppendWriter:
 
     # ------------------------------------------------------------ what rows without key have not
 
-    def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
-        """Never: no row can be found by a key."""
-        raise BrokenInvariant(f"{self._ctx.paths.root} has no primary key to look rows up by; please report")
-
     @property
     def kept_bytes(self) -> int:
         """Nothing stays in memory."""

@@ -285,7 +285,10 @@ class BucketWriter:
     # ------------------------------------------------------------ reading
 
     def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
-        """The stored rows of these keys, sorted by key; see ``find_rows``."""
+        """The stored rows of these keys, sorted by key, each existing one once; see ``find_rows``.
+
+        ``with_deletes`` adds the deletes that files still hold of other keys.
+        """
         return self._merged(keys).rows if with_deletes else self.find_rows(keys).rows
 
     def find_rows(self, keys: pa.Table) -> Hits:

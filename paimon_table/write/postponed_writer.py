@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter
-from paimon_table.errors import UnsupportedFeature
 from paimon_table.formats.known_formats import postponed_file_settings
 from paimon_table.merge.function import merge_function
 from paimon_table.merge.sort import KeyOrder
@@ -80,10 +79,6 @@ class PostponedWriter:
     def compact_only(self, full_compact: bool = False) -> CommitMessage:
         """Nothing to publish: see ``prepare_commit``."""
         return CommitMessage(bucket=self._bucket, total_buckets=POSTPONED)
-
-    def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
-        """UnsupportedFeature: the rows are in no order."""
-        raise UnsupportedFeature(f"{self._ctx.paths.root}: rows in postponed buckets cannot be looked up; compact them")
 
     @property
     def kept_bytes(self) -> int:

@@ -47,14 +47,6 @@ class Writer(Protocol):
         """Compact the existing files, after ``prepare_append`` or in a new writer: the message's COMPACT part."""
         ...
 
-    def lookup(self, keys: pa.Table, *, with_deletes: bool = False) -> pa.Table:
-        """The stored rows of these keys, sorted by key, each existing one once; rows not yet prepared do not count.
-
-        ``keys`` has the columns of the trimmed primary key, in any order and with repetitions. ``with_deletes`` adds
-        the deletes that files still hold of other keys.
-        """
-        ...
-
     @property
     def kept_bytes(self) -> int:
         """Size of the rows that stay in memory for ``compact_only``."""
@@ -63,13 +55,6 @@ class Writer(Protocol):
     def release_memory(self) -> None:
         """Forget these rows; compactions read them from their files."""
         ...
-
-
-def rows_beginning(
-    ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment, keys: pa.Table
-) -> pa.Table:
-    """The stored rows of a bucket whose keys begin with one of ``keys``: see ``BucketWriter.find_beginning``."""
-    return BucketWriter(ctx, bucket, state, environment).find_beginning(keys)
 
 
 def open_writer(ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:

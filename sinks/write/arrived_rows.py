@@ -13,14 +13,12 @@ import pyarrow.compute as pc
 from paimon_table import (
     BucketAssigner,
     BucketId,
+    BucketWriter,
     Lane,
     TableOptions,
-    Writer,
     WriterEnvironment,
     former_rows,
     lane_split,
-    open_writer,
-    rows_beginning,
     write_traits,
 )
 from paimon_table.row_kind import VALUE_KIND, RowKind
@@ -54,7 +52,7 @@ class ArrivedRows:
         self._key = schema.primary_keys if versions is None else versions.row_key(schema.primary_keys)
         self._departed = by_key(target.departed, self._key, self._context)
         self._histories: dict[Lane, Histories] = {}
-        self._writers: dict[BucketId, Writer] = {}
+        self._writers: dict[BucketId, BucketWriter] = {}
 
     def filled(self, lane: Lane) -> Filled:
         """The rows of a lane, with values that the source left out filled in.
@@ -137,8 +135,7 @@ class ArrivedRows:
         return replace(filled, rows=found.rows, unsent=Counter(filled.unsent) + Counter(found.unsent))
 
     def _stored_versions(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
-        found = rows_beginning(self._context, bucket, self._target.live.of(bucket), self._environment, keys)
-        return found.select(self._context.schema.column_names)
+        return self._writer(bucket).find_beginning(keys).select(self._context.schema.column_names)
 
     def _departing(self, lane: Lane, rows: pa.Table, filler: GapFiller) -> pa.Table | None:
         """The rows that the last change of a topic partition in the lane takes to another key.
@@ -219,15 +216,18 @@ class ArrivedRows:
         trimmed = self._context.schema.trimmed_primary_keys
         return [name for name in trimmed if name in self._key]
 
+    def _writer(self, bucket: BucketId) -> BucketWriter:
+        """Looks up the rows before the batch: its own rows are written by other writers."""
+        if bucket not in self._writers:
+            state = self._target.live.of(bucket)
+            self._writers[bucket] = BucketWriter(self._context, bucket, state, self._environment)
+        return self._writers[bucket]
+
     def _current_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
-        """The rows before the batch: its own rows are written by other writers."""
         if self._target.versions is not None:
             found = self._stored_versions(bucket, keys)
             return found.filter(found.column(self._target.versions.is_current))
-        if bucket not in self._writers:
-            state = self._target.live.of(bucket)
-            self._writers[bucket] = open_writer(self._context, bucket, state, self._environment)
-        found = self._writers[bucket].lookup(keys, with_deletes=True)
+        found = self._writer(bucket).lookup(keys, with_deletes=True)
         if self._target.deleted_at is None or not self._target.is_filtered:
             return found
         return found.filter(pc.is_null(found.column(self._target.deleted_at)))

@@ -19,7 +19,7 @@ from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
-from paimon_table.write.bucket_writer import WriterEnvironment
+from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
 from tests.support.job_steps import Steps
 from tests.support.plain_values import Plain, sorted_rows
 from tests.support.table_driver import TableDriver, new_table
@@ -78,7 +78,7 @@ def check_places(driver: TableDriver, directory: Path) -> None:
     assert {*state.files} <= {*files} or table.options.bucket != DYNAMIC
     assert not files or table.options.bucket == DYNAMIC
     for bucket, part in table.assign(table.to_arrow(), state.live_files(), environment).buckets.items():
-        held = table.bucket_writer(bucket, state.live_files().of(bucket), environment)
+        held = BucketWriter(table.context, bucket, state.live_files().of(bucket), environment)
         assert held.lookup(part.select(["k"])).num_rows == part.num_rows
 
 
