@@ -8,12 +8,15 @@ belong to the same pipeline.
 from __future__ import annotations
 
 import contextvars
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+X = TypeVar("X")
 
 _ON_DISK = 4
 _IN_A_STORE = 48
@@ -62,6 +65,19 @@ def all_done(works: Iterable[Callable[[], T]], at_once: int) -> list[Future[T]]:
     given = list(works)
     with side_by_side(max(1, min(at_once, len(given)))) as start:
         return [start(work) for work in given]
+
+
+def in_parallel(look: Callable[[X], T], items: Iterable[X], at_once: int) -> Iterator[tuple[X, T]]:
+    """Each item with the result of ``look``, in the order given. Raises the first failure, and drops what is not begun.
+
+    The looks run ahead of the caller, who gets each result once.
+    """
+    given = list(items)
+    with side_by_side(max(1, min(at_once, len(given)))) as start:
+        begun = deque((item, start(partial(look, item))) for item in given)
+        while begun:
+            item, found = begun.popleft()
+            yield item, found.result()
 
 
 def _done(work: Callable[[], T], /) -> Future[T]:

@@ -5,7 +5,6 @@ There are only directories: no other party has to hear of a table, a schema or a
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from paimon_table.catalog.catalog import TableFiles, present
@@ -15,11 +14,9 @@ from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher
 from paimon_table.metadata.schema_files import schema_ids
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.side_by_side import in_parallel, waits_at_once
 from paimon_table.storage.file_io import FileIO
 from paimon_table.table import Table
-
-_READERS = 16
-"""Tables that are looked at side by side: on object storage each one costs a round trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +35,8 @@ class FilesystemCatalog:
             for name in (self._databases() if database is None else [database])
             for table in self._names_in(self._database(name))
         ]
-        with ThreadPoolExecutor(_READERS) as readers:
-            is_table = readers.map(self._is_table, found)
-            return [name for name, is_there in zip(found, is_table, strict=True) if is_there]
+        looks = in_parallel(self._is_table, found, waits_at_once(self.warehouse))
+        return [name for name, is_there in looks if is_there]
 
     def files(self, name: TableName) -> TableFiles:
         check_name(name)

@@ -17,8 +17,8 @@ It repairs only hint files: the names of the other files in their directory say 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from paimon_table.data_files.key_value_file import iter_key_value_batches
@@ -36,9 +36,9 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import load_state
 from paimon_table.options.reading_options import reading_options
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.side_by_side import in_parallel, waits_at_once
 from paimon_table.storage.file_io import FileIO, numbers_of
 
-_LISTERS = 16
 _MOST_MISSING = 1000
 
 
@@ -164,20 +164,18 @@ def _file_damages(ctx: TableContext, files: Mapping[str, NeededFile], job: Job) 
         by_directory.setdefault(file.path.rpartition("/")[0], []).append(file)
     job.progress.begin("look for files", len(files), "files")
     damages = []
-    with ThreadPoolExecutor(_LISTERS) as listers:
-        for (directory, wanted), sizes in zip(
-            by_directory.items(), listers.map(lambda d: _sizes(ctx.io, d), by_directory), strict=True
-        ):
-            for file in wanted:
-                size = sizes.get(file.path[len(directory) + 1 :])
-                what = None
-                if size is None:
-                    what = "is missing"
-                elif file.size_bytes is not None and size != file.size_bytes:
-                    what = f"has {size:,} bytes instead of {file.size_bytes:,}"
-                if what is not None and _is_still_needed(ctx, file.needs):
-                    damages.append(Damage(file.path, what, file.needs, file.bucket.partition, file.bucket.bucket))
-            job.progress.advance(len(wanted))
+    looks = in_parallel(partial(_sizes, ctx.io), by_directory, waits_at_once(ctx.paths.root))
+    for directory, sizes in looks:
+        for file in by_directory[directory]:
+            size = sizes.get(file.path[len(directory) + 1 :])
+            what = None
+            if size is None:
+                what = "is missing"
+            elif file.size_bytes is not None and size != file.size_bytes:
+                what = f"has {size:,} bytes instead of {file.size_bytes:,}"
+            if what is not None and _is_still_needed(ctx, file.needs):
+                damages.append(Damage(file.path, what, file.needs, file.bucket.partition, file.bucket.bucket))
+        job.progress.advance(len(by_directory[directory]))
     return damages
 
 

@@ -14,7 +14,6 @@ ago, by a commit that took all that time. References to a file that has expired 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,14 +29,12 @@ from paimon_table.maintenance.file_kinds import (
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.references import References
 from paimon_table.metadata.holders import branches, names_in
+from paimon_table.side_by_side import in_parallel, waits_at_once
 from paimon_table.storage.file_io import FoundFile
 from paimon_table.table import Table
 
 LEAST_AGE_MS = 24 * 3_600_000
 """What Paimon takes for the longest time from the first file of a commit to its snapshot."""
-
-_LISTERS = 16
-"""Directories that are listed side by side: on object storage each one costs a round trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +120,18 @@ class _Walk:
         self.file_count = 0
         self._io = table.io
         self._root = table.paths.root
+        self._at_once = waits_at_once(self._root)
         self._names = FileNamesOf.of(tuple(table.context.schemas.values()))
         self._branches = branches(table.io, table.paths)
 
     def candidates(self) -> Iterator[Orphan]:
         """Files that go when nothing refers to them; the others are counted, or noted as unknown."""
-        plain = [(f"{self._root}/{name}", name) for name in (*BRANCHED, *SHARED)]
-        plain += [(f"{paths.root}/{name}", name) for paths in self._branches.values() for name in BRANCHED]
-        buckets = self._buckets()
-        with ThreadPoolExecutor(_LISTERS) as listers:
-            for (directory, name), files in zip(plain, listers.map(self._files, [d for d, _ in plain]), strict=True):
-                yield from self._sort(directory, files, partial(kind_in, name))
-            for directory, files in zip(buckets, listers.map(self._files, buckets), strict=True):
-                yield from self._sort(directory, files, self._names.in_bucket)
+        plain = {f"{self._root}/{name}": name for name in (*BRANCHED, *SHARED)}
+        plain |= {f"{paths.root}/{name}": name for paths in self._branches.values() for name in BRANCHED}
+        for directory, files in in_parallel(self._files, plain, self._at_once):
+            yield from self._sort(directory, files, partial(kind_in, plain[directory]))
+        for directory, files in in_parallel(self._files, self._buckets(), self._at_once):
+            yield from self._sort(directory, files, self._names.in_bucket)
         yield from self._sort(self._root, self._files(self._root), partial(kind_in, ""))
 
     def _sort(self, directory: str, files: Sequence[FoundFile], kind_of: Callable[[str], FileKind]) -> Iterator[Orphan]:
@@ -155,9 +151,7 @@ class _Walk:
         names, above, buckets = self._names, [self._root], []
         for level in range(len(names.partition_keys) + 1):
             below = []
-            with ThreadPoolExecutor(_LISTERS) as listers:
-                listed = list(listers.map(self._directories, above))
-            for directory, found in zip(above, listed, strict=True):
+            for directory, found in in_parallel(self._directories, above, self._at_once):
                 if level > 0 and any(is_own_directory(name) for name in found):
                     self.unknown.append(directory)
                     continue

@@ -7,19 +7,13 @@ each table of the warehouse.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 from paimon_table import Catalog, CommitKind, Snapshot, TableName
+from paimon_table.side_by_side import in_parallel, waits_at_once
 from pipelines.tables.table_failure import is_of_table
 from sinks.commit.pipeline_mark import marked_formats
 from sinks.commit.positions import Position, is_for, position_of
-
-_READERS = 16
-"""The number of tables checked in parallel: on object storage each one costs a few round trips."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +50,7 @@ def written_tables(
                 raise
             return error
 
-    for name, found in _each(names, look):
+    for name, found in in_parallel(look, names, waits_at_once(catalog.warehouse)):
         if isinstance(found, Exception):
             assert skip is not None
             skip(name, found)
@@ -86,9 +80,4 @@ def marks_of(
         files = catalog.files(name)
         return marked_formats(files.io, files.paths, pipeline)
 
-    return _each(names, look)
-
-
-def _each(names: Collection[TableName], look: Callable[[TableName], T]) -> list[tuple[TableName, T]]:
-    with ThreadPoolExecutor(_READERS) as readers:
-        return list(zip(names, readers.map(look, names), strict=True))
+    return list(in_parallel(look, names, waits_at_once(catalog.warehouse)))

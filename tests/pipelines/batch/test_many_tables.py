@@ -14,7 +14,7 @@ import pytest
 
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.errors import TidemarkError
-from paimon_table.side_by_side import all_done
+from paimon_table.side_by_side import all_done, in_parallel
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryFileIO
 from pipelines.batch import decode_task
@@ -156,6 +156,15 @@ def test_work_that_fails_is_for_whoever_asks_and_the_rest_is_done() -> None:
     assert (first.result(), third.result()) == (1, 3)
     with pytest.raises(ValueError, match="second"):
         second.result()
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_looks_come_in_their_order_up_to_the_first_that_fails(at_once: int) -> None:
+    found = in_parallel(lambda number: 12 // number, [4, 3, 0, 2], at_once)
+
+    assert [next(found), next(found)] == [(4, 3), (3, 4)]
+    with pytest.raises(ZeroDivisionError):
+        next(found)
 
 
 def test_records_are_gathered_in_order_until_they_suffice_or_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
