@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,9 @@ from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, non_null
 from paimon_table.options.field_options import FieldOptions
 from paimon_table.options.names import DISTINCT
-from paimon_table.rows.python_values import Identity
+from paimon_table.rows.python_values import Identity, identity_of
 from paimon_table.rows.words import Indices
-from paimon_table.types import BINARIES, DataType, parse_type
+from paimon_table.types import BINARIES, DataField, DataType, Root, arrow_type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Collect(ColumnFunction):
     distinct: bool
     identity: Identity | None
     """Of the elements."""
-    prepends_older: bool = False
+    prepends_older: bool
     """Whether the elements of older records go to the front; so where retracts are ignored."""
 
+    name: ClassVar[str] = "collect"
     accumulates: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = (DISTINCT,)
 
@@ -39,9 +40,12 @@ class Collect(ColumnFunction):
     def sample_type(cls, options: FieldOptions) -> DataType:
         return parse_type("ARRAY<STRING>")
 
-    @property
-    def name(self) -> str:
-        return "collect"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root is Root.ARRAY, field, options, "ARRAY")
+        assert field.type.element is not None
+        identity = identity_of(arrow_type(field.type.element))
+        return cls(field.name, field.type, options.distinct, identity, prepends_older=options.ignore_retract)
 
     @property
     def keeps_single(self) -> bool:

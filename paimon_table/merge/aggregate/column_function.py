@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import pyarrow as pa
 
-from paimon_table.errors import MalformedRecord
+from paimon_table.errors import ConfigError, MalformedRecord
 from paimon_table.merge.aggregate.function import Accumulator, Mask
-from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.field_options import FieldOptions, naming_option
 from paimon_table.rows import python_values
 from paimon_table.rows.words import Indices
-from paimon_table.types import DataType, arrow_type, string
+from paimon_table.types import DataField, DataType, arrow_type, string
 
 Step = Callable[[Any, Any], Any]
 
@@ -28,6 +28,8 @@ class ColumnFunction:
     column: str
     type: DataType
 
+    name: ClassVar[str]
+    """Its name in the options."""
     is_commutative: ClassVar[bool] = False
     can_retract: ClassVar[bool] = True
     """False in those that call ``refuse_retract``."""
@@ -41,9 +43,21 @@ class ColumnFunction:
         """A type that the function takes with these options of the column."""
         return string()
 
-    @property
-    def name(self) -> str:
-        raise NotImplementedError
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        """The function for a column. Raises ConfigError if it does not take the column's type, or these options."""
+        return cls(field.name, field.type)
+
+    @classmethod
+    def check(cls, fits: bool, field: DataField, options: FieldOptions, wanted: str) -> None:
+        """Raise ConfigError unless the type of the column ``fits``; ``wanted`` are the types that do."""
+        if not fits:
+            raise ConfigError(
+                f"column {field.name!r}: aggregate function {cls.name!r} takes {wanted}, not {field.type}; change the "
+                f"column's type or fields.{field.name}.aggregate-function",
+                option=naming_option(field.name, options),
+                column=field.name,
+            )
 
     @property
     def keeps_single(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +19,21 @@ from paimon_table.merge.aggregate.ordering import order_key
 from paimon_table.merge.aggregate.segments import lengths, non_null
 from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows.words import Indices, normal_form
-from paimon_table.types import DataType, Root
+from paimon_table.types import DataField, DataType, Root
 
 
 @dataclass(frozen=True, slots=True)
 class Extreme(ColumnFunction):
     """The largest or smallest value; cannot retract."""
 
-    called: str
-    is_largest: bool
-
+    is_largest: ClassVar[bool]
     is_commutative: ClassVar[bool] = True
     can_retract: ClassVar[bool] = False
 
-    @property
-    def name(self) -> str:
-        return self.called
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(not field.type.is_nested, field, options, "a comparable type")
+        return cls(field.name, field.type)
 
     def accumulator(self) -> Accumulator:
         key = order_key(self.type.root)
@@ -58,12 +57,41 @@ class Extreme(ColumnFunction):
 
 
 @dataclass(frozen=True, slots=True)
+class Max(Extreme):
+    name: ClassVar[str] = "max"
+    is_largest: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Min(Extreme):
+    name: ClassVar[str] = "min"
+    is_largest: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
 class BooleanExtreme(Extreme):
     """The same of truth values: true is the larger one."""
 
     @classmethod
     def sample_type(cls, options: FieldOptions) -> DataType:
         return DataType(Root.BOOLEAN)
+
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root is Root.BOOLEAN, field, options, "BOOLEAN")
+        return cls(field.name, field.type)
+
+
+@dataclass(frozen=True, slots=True)
+class BoolOr(BooleanExtreme):
+    name: ClassVar[str] = "bool_or"
+    is_largest: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class BoolAnd(BooleanExtreme):
+    name: ClassVar[str] = "bool_and"
+    is_largest: ClassVar[bool] = False
 
 
 def _from_integers(integers: pa.Array, t: pa.DataType) -> pa.Array:

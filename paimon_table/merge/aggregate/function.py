@@ -40,10 +40,6 @@ class AggregateFunction(Protocol):
     """One function bound to one column; stateless and picklable."""
 
     @property
-    def name(self) -> str:
-        """Its name in the options."""
-
-    @property
     def is_commutative(self) -> bool:
         """Whether the order of added values does not matter, so that ``add`` and ``add_older`` are the same."""
 

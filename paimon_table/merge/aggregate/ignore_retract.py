@@ -22,10 +22,6 @@ class IgnoreRetract:
     inner: ColumnFunction
 
     @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
     def is_commutative(self) -> bool:
         return self.inner.is_commutative
 

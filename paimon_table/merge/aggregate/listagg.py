@@ -6,7 +6,7 @@ Blank means white space by Java's notion, which has no no-break spaces.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import choose
+from paimon_table.options.field_options import FieldOptions
 from paimon_table.options.names import DISTINCT, LIST_AGG_DELIMITER
 from paimon_table.rows.words import Indices
+from paimon_table.types import MAX_LENGTH, DataField, Root
 
 _BLANKS = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
@@ -31,13 +33,16 @@ class ListAgg(ColumnFunction):
     delimiter: str
     distinct: bool
 
+    name: ClassVar[str] = "listagg"
     can_retract: ClassVar[bool] = False
     accumulates: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = (LIST_AGG_DELIMITER, DISTINCT)
 
-    @property
-    def name(self) -> str:
-        return "listagg"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        is_string = field.type.root is Root.VARCHAR and field.type.length == MAX_LENGTH
+        cls.check(is_string, field, options, "STRING (VARCHAR without length)")
+        return cls(field.name, field.type, options.list_agg_delimiter, options.distinct)
 
     @property
     def keeps_single(self) -> bool:

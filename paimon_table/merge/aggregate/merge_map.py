@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,9 @@ from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, lengths, non_null
 from paimon_table.options.field_options import FieldOptions
-from paimon_table.rows.python_values import Identity
+from paimon_table.rows.python_values import Identity, identity_of
 from paimon_table.rows.words import Indices
-from paimon_table.types import NESTED, DataType, Root, parse_type
+from paimon_table.types import NESTED, DataField, DataType, Root, arrow_type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,17 @@ class MergeMap(ColumnFunction):
     identity: Identity | None
     """Of the keys."""
 
+    name: ClassVar[str] = "merge_map"
+
     @classmethod
     def sample_type(cls, options: FieldOptions) -> DataType:
         return parse_type("MAP<STRING, STRING>")
 
-    @property
-    def name(self) -> str:
-        return "merge_map"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root is Root.MAP, field, options, "MAP")
+        assert field.type.key is not None
+        return cls(field.name, field.type, identity_of(arrow_type(field.type.key)))
 
     def accumulator(self) -> Accumulator:
         return _MapAccumulator(self.identity or _itself)

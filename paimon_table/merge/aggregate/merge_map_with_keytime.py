@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from paimon_table.errors import ConfigError
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
-from paimon_table.options.field_options import FieldOptions
+from paimon_table.options.field_options import FieldOptions, field_option
 from paimon_table.options.names import TS_FIELD
-from paimon_table.rows.python_values import Identity
-from paimon_table.types import DataType, parse_type
+from paimon_table.rows.python_values import Identity, identity_of
+from paimon_table.types import CHARACTERS, DataField, DataType, Root, arrow_type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class MergeMapWithKeyTime(ColumnFunction):
     identity: Identity | None
     """Of the keys."""
 
+    name: ClassVar[str] = "merge_map_with_keytime"
     can_retract: ClassVar[bool] = False
     settings: ClassVar[tuple[str, ...]] = (TS_FIELD,)
 
@@ -34,9 +36,26 @@ class MergeMapWithKeyTime(ColumnFunction):
         time = "time" if options.ts_field is None else options.ts_field
         return parse_type(f"MAP<STRING, ROW<`any other field` STRING, `{time}` STRING>>")
 
-    @property
-    def name(self) -> str:
-        return "merge_map_with_keytime"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        value = field.type.value
+        fields = () if value is None or value.root is not Root.ROW else value.fields
+        cls.check(len(fields) >= 2, field, options, "a MAP whose value type is a ROW of at least 2 fields")
+        names = [f.name for f in fields]
+        time = names[-1] if options.ts_field is None else options.ts_field
+        if time not in names:
+            option = field_option(field.name, TS_FIELD)
+            raise ConfigError(
+                f"option {option!r}: timestamp field {time!r} is not found in the ROW; its fields are: "
+                f"{', '.join(names)}",
+                option=option,
+                column=field.name,
+            )
+        time_at = names.index(time)
+        is_text = fields[time_at].type.root in CHARACTERS
+        cls.check(is_text, field, options, f"rows whose time field {time!r} is a text")
+        assert field.type.key is not None
+        return cls(field.name, field.type, time_at, identity_of(arrow_type(field.type.key)))
 
     def accumulator(self) -> Accumulator:
         return _TimedMapAccumulator(self)

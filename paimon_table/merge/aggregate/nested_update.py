@@ -7,16 +7,17 @@ taken; a retract removes keys.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from paimon_table.errors import ConfigError
 from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator
 from paimon_table.merge.aggregate.function import Accumulator
-from paimon_table.merge.aggregate.nested_rows import NestedRows, present, sample_rows
-from paimon_table.options.field_options import FieldOptions
+from paimon_table.merge.aggregate.nested_rows import NestedRows, nested_rows, present, sample_rows
+from paimon_table.options.field_options import FieldOptions, field_option, naming_option
 from paimon_table.options.names import COUNT_LIMIT, NESTED_KEY, NESTED_KEY_NULL_STRATEGY, NESTED_SEQUENCE_FIELD
-from paimon_table.types import DataType
+from paimon_table.types import DataField, DataType, Root
 
 NO_LIMIT = 2**31 - 1
 
@@ -24,8 +25,9 @@ NO_LIMIT = 2**31 - 1
 @dataclass(frozen=True, slots=True)
 class NestedUpdate(ColumnFunction):
     rows: NestedRows
-    count_limit: int = NO_LIMIT
+    count_limit: int
 
+    name: ClassVar[str] = "nested_update"
     accumulates: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = (NESTED_KEY, NESTED_KEY_NULL_STRATEGY, NESTED_SEQUENCE_FIELD, COUNT_LIMIT)
 
@@ -33,9 +35,18 @@ class NestedUpdate(ColumnFunction):
     def sample_type(cls, options: FieldOptions) -> DataType:
         return sample_rows(options)
 
-    @property
-    def name(self) -> str:
-        return "nested_update"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        rows = _rows_of(cls, field, options)
+        if rows.sequence and not rows.key:
+            option = field_option(field.name, NESTED_SEQUENCE_FIELD)
+            raise ConfigError(
+                f"option {option!r} requires {field_option(field.name, NESTED_KEY)!r}; set it",
+                option=option,
+                column=field.name,
+            )
+        limit = NO_LIMIT if options.count_limit is None else options.count_limit
+        return cls(field.name, field.type, rows, limit)
 
     @property
     def keeps_single(self) -> bool:
@@ -122,6 +133,7 @@ class NestedPartialUpdate(ColumnFunction):
 
     rows: NestedRows
 
+    name: ClassVar[str] = "nested_partial_update"
     can_retract: ClassVar[bool] = False
     settings: ClassVar[tuple[str, ...]] = (NESTED_KEY, NESTED_KEY_NULL_STRATEGY)
 
@@ -129,9 +141,16 @@ class NestedPartialUpdate(ColumnFunction):
     def sample_type(cls, options: FieldOptions) -> DataType:
         return sample_rows(options)
 
-    @property
-    def name(self) -> str:
-        return "nested_partial_update"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        if not options.nested_key:
+            raise ConfigError(
+                f"column {field.name!r}: aggregate function {cls.name!r} requires "
+                f"{field_option(field.name, NESTED_KEY)!r}; set it",
+                option=naming_option(field.name, options),
+                column=field.name,
+            )
+        return cls(field.name, field.type, _rows_of(cls, field, options))
 
     @property
     def keeps_single(self) -> bool:
@@ -153,6 +172,34 @@ class NestedPartialUpdate(ColumnFunction):
 
     def _retract(self, accumulated: Any, value: Any) -> Any:
         self.refuse_retract()
+
+
+def _rows_of(function: type[ColumnFunction], field: DataField, options: FieldOptions) -> NestedRows:
+    row = field.type.element if field.type.root is Root.ARRAY else None
+    function.check(row is not None and row.root is Root.ROW, field, options, "ARRAY<ROW>")
+    assert row is not None
+    types = {f.name: f.type for f in row.fields}
+    _check_named(field, NESTED_KEY, options.nested_key, types)
+    _check_named(field, NESTED_SEQUENCE_FIELD, options.nested_sequence_fields, types)
+    for column in options.nested_sequence_fields:
+        if types[column].is_nested:
+            option = field_option(field.name, NESTED_SEQUENCE_FIELD)
+            raise ConfigError(
+                f"option {option!r}: {column!r} has no order; name an atomic field", option=option, column=field.name
+            )
+    strategy = options.nested_key_null_strategy
+    return nested_rows(field.name, row, options.nested_key, strategy, options.nested_sequence_fields)
+
+
+def _check_named(field: DataField, option: str, names: tuple[str, ...], types: Mapping[str, DataType]) -> None:
+    for name in names:
+        if name not in types:
+            stated = field_option(field.name, option)
+            raise ConfigError(
+                f"option {stated!r}: {name!r} is not a field of the rows; they are: {', '.join(types)}",
+                option=stated,
+                column=field.name,
+            )
 
 
 def _overlaid(before: tuple[Any, ...], row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -48,9 +48,7 @@ class PickingFunction(ColumnFunction):
 class PrimaryKey(PickingFunction):
     """primary-key: the newest value, even a retract's; where it is used, all values are the same."""
 
-    @property
-    def name(self) -> str:
-        return "primary-key"
+    name: ClassVar[str] = "primary-key"
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(_newer, _newer)
@@ -63,9 +61,7 @@ class PrimaryKey(PickingFunction):
 class LastValue(PickingFunction):
     """last_value: the newest value, also NULL; NULL after any retract."""
 
-    @property
-    def name(self) -> str:
-        return "last_value"
+    name: ClassVar[str] = "last_value"
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(_newer, _none)
@@ -79,11 +75,8 @@ class LastValue(PickingFunction):
 class LastNonNullValue(PickingFunction):
     """last_non_null_value: the newest value that is not NULL; NULL after a retract of one."""
 
+    name: ClassVar[str] = "last_non_null_value"
     needs_validity: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return "last_non_null_value"
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(_newer_non_null, _cleared)
@@ -101,11 +94,8 @@ class LastNonNullValue(PickingFunction):
 class FirstValue(PickingFunction):
     """first_value: the oldest value, also NULL; cannot retract."""
 
+    name: ClassVar[str] = "first_value"
     can_retract: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        return "first_value"
 
     def accumulator(self) -> Accumulator:
         return _FirstAccumulator(self)
@@ -119,12 +109,9 @@ class FirstValue(PickingFunction):
 class FirstNonNullValue(PickingFunction):
     """first_non_null_value: the oldest value that is not NULL; cannot retract."""
 
+    name: ClassVar[str] = "first_non_null_value"
     needs_validity: ClassVar[bool] = True
     can_retract: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        return "first_non_null_value"
 
     def accumulator(self) -> Accumulator:
         return _FirstNonNullAccumulator(self)
@@ -135,6 +122,13 @@ class FirstNonNullValue(PickingFunction):
             return Picked(starts)
         first = np.minimum.reduceat(np.where(is_valid, np.arange(total), total), starts)
         return Picked(np.minimum(first, total - 1), first == total)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstNotNullValue(FirstNonNullValue):
+    """The same by another name."""
+
+    name: ClassVar[str] = "first_not_null_value"
 
 
 class _FirstAccumulator:

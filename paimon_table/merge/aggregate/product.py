@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,12 @@ from paimon_table.merge.aggregate.segments import any_of, non_null, sequential
 from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows import numeric
 from paimon_table.rows.words import Indices
-from paimon_table.types import DataType, Root, arrow_type, parse_type
+from paimon_table.types import DataField, DataType, Root, arrow_type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
 class Product(ColumnFunction):
+    name: ClassVar[str] = "product"
     is_commutative: ClassVar[bool] = True
     accumulates: ClassVar[bool] = True
 
@@ -33,9 +34,10 @@ class Product(ColumnFunction):
     def sample_type(cls, options: FieldOptions) -> DataType:
         return parse_type("INT")
 
-    @property
-    def name(self) -> str:
-        return "product"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root in numeric.NUMERIC, field, options, "a numeric type")
+        return cls(field.name, field.type)
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(skipping_nulls(self._times), self._retract)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pyroaring import BitMap
 
@@ -16,7 +16,7 @@ from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
 from paimon_table.merge.aggregate.roaring64 import parse_tree, tree_bytes
 from paimon_table.options.field_options import FieldOptions
-from paimon_table.types import DataType, parse_type
+from paimon_table.types import DataField, DataType, Root, parse_type
 
 Bitmaps = dict[int, BitMap]
 """32-bit bitmaps by the upper 32 bits of their values; only number 0 for 32-bit bitmaps."""
@@ -24,8 +24,7 @@ Bitmaps = dict[int, BitMap]
 
 @dataclass(frozen=True, slots=True)
 class BitmapUnion(ColumnFunction):
-    bits: int
-
+    bits: ClassVar[int]
     is_commutative: ClassVar[bool] = True
     can_retract: ClassVar[bool] = False
 
@@ -33,9 +32,10 @@ class BitmapUnion(ColumnFunction):
     def sample_type(cls, options: FieldOptions) -> DataType:
         return parse_type("BYTES")
 
-    @property
-    def name(self) -> str:
-        return f"rbm{self.bits}"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root is Root.VARBINARY, field, options, "VARBINARY")
+        return cls(field.name, field.type)
 
     def accumulator(self) -> Accumulator:
         return _BitmapAccumulator(self)
@@ -57,6 +57,18 @@ class BitmapUnion(ColumnFunction):
             return tree_bytes(bitmaps)
         serialised: bytes = bitmaps[0].serialize()
         return serialised
+
+
+@dataclass(frozen=True, slots=True)
+class Bitmap32(BitmapUnion):
+    name: ClassVar[str] = "rbm32"
+    bits: ClassVar[int] = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Bitmap64(BitmapUnion):
+    name: ClassVar[str] = "rbm64"
+    bits: ClassVar[int] = 64
 
 
 class _BitmapAccumulator:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from paimon_table.merge.aggregate.segments import Chosen, lengths, non_null, seq
 from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows import numeric
 from paimon_table.rows.words import Indices
-from paimon_table.types import DataType, Root, arrow_type, parse_type
+from paimon_table.types import DataField, DataType, Root, arrow_type, parse_type
 
 _LIMB_BITS = 32
 _LIMB = np.int64((1 << _LIMB_BITS) - 1)
@@ -34,6 +34,7 @@ _LIMB = np.int64((1 << _LIMB_BITS) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Sum(ColumnFunction):
+    name: ClassVar[str] = "sum"
     is_commutative: ClassVar[bool] = True
     accumulates: ClassVar[bool] = True
 
@@ -41,9 +42,10 @@ class Sum(ColumnFunction):
     def sample_type(cls, options: FieldOptions) -> DataType:
         return parse_type("INT")
 
-    @property
-    def name(self) -> str:
-        return "sum"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root in numeric.NUMERIC, field, options, "a numeric type")
+        return cls(field.name, field.type)
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(skipping_nulls(self._plus), self._retract)
@@ -137,13 +139,16 @@ def _signed(values: npt.NDArray[Any], chosen: Chosen) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Count(Sum):
+    name: ClassVar[str] = "count"
+
     @classmethod
     def sample_type(cls, options: FieldOptions) -> DataType:
         return parse_type("BIGINT")
 
-    @property
-    def name(self) -> str:
-        return "count"
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root in (Root.INT, Root.BIGINT), field, options, "INT or BIGINT")
+        return cls(field.name, field.type)
 
 
 def counted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
