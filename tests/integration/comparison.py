@@ -1,9 +1,12 @@
 """Whether a Paimon table equals `SELECT *` of its source table, and where not."""
 
 import math
+import signal
 import struct
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
+from datetime import time as time_of_day
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,12 @@ from uuid import UUID
 import psycopg
 from psycopg.types.string import TextLoader
 
+from paimon_table.table import Table
 from tests.integration.source_tables import TABLES, SourceColumn, SourceTable
-from tests.support.pipeline_run import rows_so_far
+from tests.integration.workload import Workload
+from tests.support.changelog import replay_strictly
+from tests.support.pipeline_run import rows_so_far, running
+from tests.support.waiting import seconds
 
 REPORTED_DIFFERENCES = 10
 
@@ -30,12 +37,34 @@ def source_rows(connection: psycopg.Connection[tuple[Any, ...]], table: SourceTa
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def differences_so_far(warehouse: Path, connection: psycopg.Connection[tuple[Any, ...]]) -> list[str]:
-    """Compare all source tables with the Paimon tables that a pipeline writes into ``lake`` of a warehouse."""
+def run_until_equal(root: Path, file: Path, log: Path, workload: Workload) -> list[Table]:
+    """Run the pipeline in ``file`` beside more transactions, until its tables below ``root`` equal their source.
+
+    Their changelogs replay to their rows, and no record is bad.
+    """
+    with running(file, log) as process:
+        workload.run(60)
+        deadline = time.monotonic() + seconds(240)
+        while (
+            (problems := _differences_so_far(root, workload)) and process.poll() is None and time.monotonic() < deadline
+        ):
+            time.sleep(1)
+        assert problems == [], log.read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
+    tables = [Table.open(f"{root}/warehouse/lake.db/{table.name}") for table in TABLES]
+    for table, of_source in zip(tables, TABLES, strict=True):
+        replayed = replay_strictly((rows for _, rows in table.changes()), [column.name for column in of_source.key])
+        assert len(replayed) == len(table.to_arrow())
+    assert not (root / "checkpoint-quarantine").exists()
+    return tables
+
+
+def _differences_so_far(root: Path, workload: Workload) -> list[str]:
     problems = []
     for table in TABLES:
-        rows = rows_so_far(warehouse / "lake.db" / table.name)
-        problems += differences(table, source_rows(connection, table), rows)
+        rows = rows_so_far(root / "warehouse/lake.db" / table.name)
+        problems += differences(table, source_rows(workload.connection, table), rows)
     return problems
 
 
@@ -82,7 +111,7 @@ def _row_differences(table: SourceTable, key: Sequence[Any], wanted: Row, found:
 def _plain(column: SourceColumn | None, value: Any) -> Any:
     """Return a value that compares equal on both sides: one NaN, one time zone, single precision where declared."""
     if isinstance(value, str) and column is not None and column.sql_type.startswith("time("):
-        return time.fromisoformat(value)  # microseconds do not fit Paimon's TIME and are kept as ISO text
+        return time_of_day.fromisoformat(value)  # microseconds do not fit Paimon's TIME and are kept as ISO text
     match value:
         case float():
             return _plain_float(value, is_single=column is not None and column.sql_type == "real")

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from paimon_table.table import Table
-from tests.integration.comparison import differences_so_far
-from tests.integration.source_tables import TABLES
+from tests.integration.comparison import run_until_equal
 from tests.integration.workload import new_workload
 from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
-from tests.support.changelog import replay_strictly
 from tests.support.pipeline_run import kill, running, wait_until
-from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 NAME = "end_to_end"
@@ -69,18 +63,5 @@ def test_tables_equal_their_source_after_kills_and_restarts(
             workload.run(60)
             kill(process)
 
-    remaining = partial(differences_so_far, tmp_path / "warehouse", workload.connection)
-    with running(file, log) as process:
-        workload.run(60)
-        deadline = time.monotonic() + seconds(240)
-        while (problems := remaining()) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(1)
-        assert problems == [], log.read_text()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
+    run_until_equal(tmp_path, file, log, workload)
     connect.release(NAME)
-    for table in TABLES:
-        paimon = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")
-        replayed = replay_strictly((rows for _, rows in paimon.changes()), [column.name for column in table.key])
-        assert len(replayed) == len(paimon.to_arrow())
-    assert not (tmp_path / "checkpoint-quarantine").exists()
