@@ -23,7 +23,7 @@ from sources.avro.registry import AVRO, registry_of
 from sources.changes import Decoded, SourceTable
 from sources.debezium_avro.avro_keys import AvroKeys, with_known_keys
 from sources.debezium_avro.envelope_columns import EnvelopeSchema, envelope_schema, read_envelopes
-from sources.debezium_avro.key_texts import AvroKeyTexts
+from sources.debezium_avro.key_texts import avro_key_texts
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading
 from sources.debezium_json.document_decoding import decode_documents
@@ -67,7 +67,7 @@ class DebeziumAvroDecoder:
         """See ``sources.decode_target.Decoder``."""
         key_format = cast(KeyFormat, self.options.key_format)
         reading = RecordReading(batch, registry_of(self.options.registry, AVRO), key_format)
-        outcome = Outcome(batch, reading.parsed, AvroKeyTexts(batch.column("key"), reading, key_format))
+        outcome = Outcome(batch, reading.parsed, avro_key_texts(batch.column("key"), reading, key_format))
         keys = AvroKeys(batch.column("key"), reading, key_format)
         usable = with_known_keys(reading, outcome)
         for topic, partition, positions in topic_partitions(batch):

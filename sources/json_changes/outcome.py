@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,12 +43,39 @@ Parse: TypeAlias = Callable[[str, int], Any]
 """Reads ``key`` or ``value`` at a position, as ``Outcome.parsed``."""
 
 
-class KeyTexts(Protocol):
-    """The message keys of a batch as JSON texts, if the records have them in another form."""
+class KeyTexts:
+    """The message keys of a batch as JSON texts, if the records have them in another form; each is read once."""
+
+    def __init__(self, keys: pa.Array, read: Callable[[bytes, int], bytes], *, are_texts: bool = False) -> None:
+        """``read`` gives the text of the key at a position, or raises MalformedRecord.
+
+        ``are_texts``: keys stay as they are, and ``read`` only says whether one can be read.
+        """
+        self._keys = keys
+        self._read = read
+        self._are_texts = are_texts
+        self._known: dict[int, bytes | MalformedRecord | None] = {}
 
     def texts(self, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """The keys at these positions as binary texts; NULL if there is none."""
-        ...
+        """The keys at these positions as binary texts; NULL if there is none, or none that can be read."""
+        if self._are_texts:
+            return self._keys.take(pa.array(positions)).cast(pa.binary())
+        found = [self._text(position) for position in positions.tolist()]
+        return pa.array([None if isinstance(text, MalformedRecord) else text for text in found], pa.binary())
+
+    def problem(self, position: int) -> str | None:
+        """Why the key at a position cannot be read; None if it can."""
+        found = self._text(position)
+        return str(found) if isinstance(found, MalformedRecord) else None
+
+    def _text(self, position: int) -> bytes | MalformedRecord | None:
+        if position not in self._known:
+            key = self._keys[position].as_py()
+            try:
+                self._known[position] = None if key is None else self._read(key, position)
+            except MalformedRecord as error:
+                self._known[position] = error
+        return self._known[position]
 
 
 def fault_text(error: BaseException) -> str:

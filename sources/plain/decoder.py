@@ -18,7 +18,7 @@ from sources.changes import Decoded, SourceTable
 from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.gaps import NoGaps
 from sources.json_changes.outcome import Outcome, Parse
-from sources.plain.message_keys import NoKeys, OwnKeys, PlainKeys
+from sources.plain.message_keys import NoKeys, OwnKeys, plain_keys
 from sources.plain.nested_paths import FilledReading, Paths, filled_rows, filling, paths_by_topic
 from sources.plain.options import PlainOptions
 from sources.upsert_json.metadata import NO_METADATA
@@ -75,7 +75,7 @@ class PlainDecoder:
         paths: Mapping[str, Paths],
     ) -> Decoded:
         """``paths`` are the columns to fill for each topic whose values are not JSON."""
-        keys = PlainKeys(batch.column("key"), self.options, values.own_keys)
+        keys = plain_keys(batch.column("key"), self.options, values.own_keys)
         parse = values.parse
         outcome = Outcome(batch, filling(parse, batch, paths) if parse is not None and paths else parse, keys)
         rows = values.rows(outcome)

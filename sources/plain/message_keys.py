@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import unwrapped_key
 from sources.decode_target import KeyFields
 from sources.json_changes.exact_parse import parse_json
+from sources.json_changes.outcome import KeyTexts
 from sources.plain.options import PlainOptions
 from sources.values.json_values import json_text
 
@@ -53,38 +54,21 @@ class NoKeys:
         return np.zeros(len(positions), np.int32)
 
 
+def plain_keys(keys: pa.Array, options: PlainOptions, own: OwnKeys | None) -> KeyTexts:
+    """The message keys of a batch: JSON objects, or plain JSON values where no column is known for them."""
+    if options.key_format == "none":
+        keys = pa.nulls(len(keys), pa.binary())
+    are_texts = options.key_format == "auto" and options.key_column is None and own is None
+    return KeyTexts(keys, _PlainKey(options, own).text, are_texts=are_texts)
+
+
 @dataclass(frozen=True, slots=True)
-class PlainKeys:
-    """See ``sources.json_changes.outcome.KeyTexts``; NULL also stands for a key that cannot be read."""
-
-    keys: pa.Array
+class _PlainKey:
     options: PlainOptions
-    own: OwnKeys | None = None
-    _read: dict[int, bytes | MalformedRecord | None] = field(default_factory=dict)
+    own: OwnKeys | None
 
-    def texts(self, positions: Positions) -> pa.Array:
-        """The keys at these positions: JSON objects, or plain JSON values where no column is known for them."""
-        if self.options.key_format == "none":
-            return pa.nulls(len(positions), pa.binary())
-        if self.options.key_format == "auto" and self.options.key_column is None and self.own is None:
-            keys = self.keys.take(pa.array(positions))
-            return keys if pa.types.is_binary(keys.type) else keys.cast(pa.binary())
-        found = [self._text(position) for position in positions.tolist()]
-        return pa.array([None if isinstance(text, MalformedRecord) else text for text in found], pa.binary())
-
-    def problem(self, position: int) -> str | None:
-        """Why the key at a position cannot be read; None if it can."""
-        found = None if self.options.key_format == "none" else self._text(position)
-        return str(found) if isinstance(found, MalformedRecord) else None
-
-    def _text(self, position: int) -> bytes | MalformedRecord | None:
-        if position not in self._read:
-            key = self.keys[position].as_py()
-            try:
-                self._read[position] = None if key is None else self._own(position) or self._written(key)
-            except MalformedRecord as error:
-                self._read[position] = error
-        return self._read[position]
+    def text(self, key: bytes, position: int) -> bytes:
+        return self._own(position) or self._written(key)
 
     def _own(self, position: int) -> bytes | None:
         """A key of the format's own serializer, as JsonConverter writes one; None for another."""

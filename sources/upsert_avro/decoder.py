@@ -23,7 +23,7 @@ from sources.avro.registry import AVRO, registry_of
 from sources.avro.writer_schema import Node
 from sources.changes import Decoded, SourceTable
 from sources.debezium_avro.avro_keys import AvroKeys, with_known_keys
-from sources.debezium_avro.key_texts import AvroKeyTexts
+from sources.debezium_avro.key_texts import avro_key_texts
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading
 from sources.decode_target import Goal
@@ -59,7 +59,7 @@ class UpsertAvroDecoder:
         key_format = cast(KeyFormat, self.options.key_format)
         reading = RecordReading(batch, registry_of(self.options.registry, AVRO), key_format, "upsert-json")
         keys, headers = batch.column("key"), RecordHeaders(batch)
-        texts = AvroKeyTexts(keys, reading, key_format)
+        texts = avro_key_texts(keys, reading, key_format)
         outcome = Outcome(batch, reading.parsed, texts)
         rows = _KnownRows(
             AvroRows(
