@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sources.auto.options import AutoOptions
+from sources.avro.registry_settings import RegistrySettings, settings_problem
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions, GoldenGateOptions
-from sources.format_options import FormatOption, Problem, filled, options_of
+from sources.format_options import FormatOption, Problem, filled, option_group, options_of
 from sources.mongodb.options import DocumentOptions, document_problem
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
 from sources.plain.csv_options import CsvOptions, csv_problem
@@ -164,6 +164,18 @@ def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
     from sources.plain.decoder import PlainDecoder
 
     return PlainDecoder(partial(CsvValues, options=csv), options, ValueForms())
+
+
+@dataclass(frozen=True, slots=True)
+class AutoOptions:
+    """The options of ``auto``: the registry for the schemas of binary records."""
+
+    registry: RegistrySettings | None = option_group(  # noqa: RUF009  a field
+        RegistrySettings,
+        "The registry with the schemas that binary records name, if there are such records.",
+        settings_problem,
+        is_needed=False,
+    )
 
 
 def _auto(options: AutoOptions) -> Decoder:

@@ -56,6 +56,19 @@ def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options
     )
 
 
+def compact_fully(table: Table) -> str:
+    """Give postponed rows their buckets and merge all files of each bucket; the result in words.
+
+    Shows no progress. Pipelines may write at the same time.
+    """
+    given = compact_postponed(table, new_job(), lambda _: True, fully=True)
+    done = compact_table(table.refreshed(), new_job(), lambda _: True, fully=True)
+    if not done.snapshot_ids and not given.snapshot_ids:
+        return "nothing to compact"
+    before, after = given.files_before + done.files_before, given.files_after + done.files_after
+    return f"compacted: {counted(before, 'file')} -> {counted(after, 'file')}"
+
+
 def sort(path: str, columns: str | None, specs: Specs, dry_run: bool, storage: Options) -> None:
     """Sort the rows of the partitions."""
     table = open_table(path, storage, for_reading=False)

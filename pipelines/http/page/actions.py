@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
 from pipelines.control.requests import Requests
-from pipelines.jobs.table_compaction import compact_fully
+from pipelines.jobs.table_jobs import compact_fully
 from pipelines.quarantine.retry import retry_quietly
 from pipelines.quarantine.selection import Selection
 from pipelines.views.run_state import RunState
