@@ -13,9 +13,6 @@ from paimon_table.options.reading_options import reading_options
 _SCAN_MODE, _SCAN_TAG, _SCAN_VERSION = "scan.mode", "scan.tag-name", "scan.version"
 _SCAN_SNAPSHOT, _SCAN_TIME = "scan.snapshot-id", "scan.timestamp-millis"
 
-FOLLOWED = frozenset({_SCAN_TAG, _SCAN_VERSION, _SCAN_SNAPSHOT, _SCAN_TIME})
-"""The options of a table by which ``stored_snapshot`` chooses."""
-
 _CHOOSING_ROWS = frozenset({
     "scan.timestamp", "scan.watermark", "scan.creation-time-millis", "scan.file-creation-time-millis",
     "incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag",
