@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from paimon_table.bucket_assignment.bucket_assigner import AssignedRows, assign_all, lane_split
 from paimon_table.bucket_assignment.lanes import LaneSplit
-from paimon_table.commit.attempts import RetryWait
 from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.own_commits import CommitsOfUser, OwnCommits
 from paimon_table.compaction.due import due_compactions
@@ -250,14 +249,12 @@ class Table:
         new_uuid: Callable[[], str] = random_uuid,
         on_step: Callable[[str], None] | None = None,
         on_attempt: Callable[[], None] | None = None,
-        retry_wait: RetryWait | None = None,
-        state: TableState | None = None,
         is_new_user: bool = False,
         after: int = 0,
         own: OwnCommits | None = None,
         before: TableCommit | None = None,
     ) -> TableCommit:
-        """A committer for ``user``, which numbers its commits; it starts from a known ``state`` of the table.
+        """A committer for ``user``, which numbers its commits.
 
         ``before`` is the committer of the same user that it takes the place of, under another schema.
 
@@ -273,8 +270,6 @@ class Table:
             new_uuid,
             on_step=on_step,
             on_attempt=on_attempt,
-            retry_wait=retry_wait,
-            state=state,
             own=own or CommitsOfUser(self.snapshots, self.paths.root, user, is_new_user=is_new_user, after=after),
             before=before,
         )

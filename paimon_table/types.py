@@ -102,14 +102,14 @@ class DataField:
     default_value: str | None = None
 
 
-def string(nullable: bool = True) -> DataType:
+def string() -> DataType:
     """STRING, that is VARCHAR of the largest length."""
-    return DataType(Root.VARCHAR, nullable, length=MAX_LENGTH)
+    return DataType(Root.VARCHAR, length=MAX_LENGTH)
 
 
-def bytes_(nullable: bool = True) -> DataType:
+def bytes_() -> DataType:
     """BYTES, that is VARBINARY of the largest length."""
-    return DataType(Root.VARBINARY, nullable, length=MAX_LENGTH)
+    return DataType(Root.VARBINARY, length=MAX_LENGTH)
 
 
 # ---------------------------------------------------------------- text and JSON

@@ -18,8 +18,7 @@ HELD_BYTES = 128 << 20
 class HeldHashes:
     """The hashes used last. May be used by several threads."""
 
-    def __init__(self, max_bytes: int = HELD_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._held: OrderedDict[str, SortedHashes] = OrderedDict()
         self._size_bytes = 0
         self._lock = threading.Lock()
@@ -37,7 +36,7 @@ class HeldHashes:
             self._drop(path)
             self._held[path] = hashes
             self._size_bytes += hashes.values.nbytes
-            while self._size_bytes > self._max_bytes and len(self._held) > 1:
+            while self._size_bytes > HELD_BYTES and len(self._held) > 1:
                 self._drop(next(iter(self._held)))
 
     def drop(self, path: str) -> None:

@@ -467,13 +467,13 @@ class SnapshotStore:
                 break
         return UserSearch(None, exhaustive=True)
 
-    def newest_of_user(self, user: str, since_ms: int | None = None) -> Snapshot | None:
-        """Newest snapshot of ``user`` that has not expired; those older than ``since_ms`` need no look.
+    def newest_of_user(self, user: str) -> Snapshot | None:
+        """Newest snapshot of ``user`` that has not expired.
 
         None does not prove that the user never committed: its snapshots may have expired. To decide on skipping a
         commit, use ``search_user``, which distinguishes the two.
         """
-        return self.search_user(user, self.latest_id(), since_ms=since_ms).newest
+        return self.search_user(user, self.latest_id()).newest
 
     def at_or_before(self, timestamp_ms: int) -> Snapshot | None:
         """Newest snapshot whose time is not after ``timestamp_ms``; None when all are newer or have expired."""

@@ -69,7 +69,6 @@ class StreamEnd:
         catalog: Catalog,
         reader: SliceReader,
         topic_ids: Callable[[], Mapping[str, str]] = dict,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``topic_ids`` gives the topics that are read: positions in earlier ones of their names do not count."""
         self.last_batch: int | None = None
@@ -81,7 +80,6 @@ class StreamEnd:
         self._catalog = catalog
         self._reader = reader
         self._topic_ids = topic_ids
-        self._now_s = now_s
 
     @property
     def closed_batch(self) -> int | None:
@@ -108,8 +106,8 @@ class StreamEnd:
 
     def await_closing(self) -> None:
         """Wait until Spark has closed the last batch, which it does once the rows are in the tables; not for long."""
-        given_up_s = self._now_s() + CLOSING_S
-        while not self.is_settled and self._now_s() < given_up_s:
+        given_up_s = time.monotonic() + CLOSING_S
+        while not self.is_settled and time.monotonic() < given_up_s:
             time.sleep(CLOSING_POLL_S)
 
     def is_beyond(self, identifier: str) -> bool:

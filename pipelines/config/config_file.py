@@ -42,24 +42,22 @@ def load_pipeline(path: str | Path, environment: Mapping[str, str] | None = None
     return config
 
 
-def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> list[PipelineConfig]:
+def load_pipelines(paths: Sequence[str | Path]) -> list[PipelineConfig]:
     """Read several files that run together. Raises ConfigError with the problems of all files."""
     configs: list[PipelineConfig] = []
     failures: list[str] = []
     for path in paths:
         try:
-            configs.append(load_pipeline(path, environment))
+            configs.append(load_pipeline(path))
         except ConfigError as error:
             failures.append(str(error))
     if failures:
         raise ConfigError("\n".join(failures))
-    check_together(paths, configs, environment)
+    check_together(paths, configs)
     return configs
 
 
-def check_together(
-    paths: Sequence[str | Path], configs: Sequence[PipelineConfig], environment: Mapping[str, str] | None = None
-) -> None:
+def check_together(paths: Sequence[str | Path], configs: Sequence[PipelineConfig]) -> None:
     """Raise ConfigError for pipelines that cannot run in one process.
 
     Each pipeline has its own name and checkpoint. One file sets the settings of the process, or all files set the same.
@@ -78,7 +76,7 @@ def check_together(
                     f"{paths[i]}: {first} has the same quarantine, and a retry applies all records in it; give each "
                     "pipeline a separate one"
                 )
-            clashes += _shared(paths[i], later, first, earlier, environment)
+            clashes += _shared(paths[i], later, first, earlier)
             masters = later.spark.master, earlier.spark.master
             if None not in masters and masters[0] != masters[1]:
                 clashes.append(
@@ -109,19 +107,12 @@ def _common_group(config: PipelineConfig, other: PipelineConfig) -> str | None:
     return mine.group_id if mine.group_id == its.group_id else None
 
 
-def _shared(
-    path: str | Path,
-    config: PipelineConfig,
-    other_path: str | Path,
-    other: PipelineConfig,
-    environment: Mapping[str, str] | None,
-) -> list[str]:
+def _shared(path: str | Path, config: PipelineConfig, other_path: str | Path, other: PipelineConfig) -> list[str]:
     """Messages about rules of two files that write the same records into one table; warnings if they may do so."""
     found = list(tables_shared(config, other))
     if not found:
         return []
-    variables = os.environ if environment is None else environment
-    file, other_file = read_yaml(Path(path), variables), read_yaml(Path(other_path), variables)
+    file, other_file = read_yaml(Path(path), os.environ), read_yaml(Path(other_path), os.environ)
     refused = []
     for shared in found:
         line = other_file.place(("tables", shared.other, "into"), of_key=True).line

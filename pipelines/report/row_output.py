@@ -248,11 +248,9 @@ def _cell(value: Any) -> Text:
     return Text("NULL", style="dim") if value is None else Text(shown(cell_text(value)))
 
 
-def rich_table(columns: Sequence[tuple[str, bool]], title: str | None = None) -> Table:
+def rich_table(columns: Sequence[tuple[str, bool]]) -> Table:
     """An empty table in the common style of all output; columns are (name, is a number)."""
-    table = Table(
-        title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
-    )
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, is_number in columns:
         table.add_column(Text(shown(name)), justify="right" if is_number else "left", overflow="fold")
     return table

@@ -22,6 +22,9 @@ from pipelines.spark.fetched_packages import fetching
 log = logging.getLogger(__name__)
 
 KEPT_LINES = 200
+_WAIT_S = 1.0
+"""For the last words of a JVM that has ended."""
+
 _ERRORS = ("spark ERROR", "spark FATAL")
 """How lines of errors begin in log4j2.properties."""
 
@@ -65,20 +68,20 @@ class JvmOutput:
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
         return True
 
-    def tail(self, count: int = 20, wait_s: float = 1.0) -> str:
+    def tail(self, count: int = 20) -> str:
         """The newest lines except stack traces, each after a line break; empty if there is no line.
 
         Waits for the last words of a JVM that has ended.
         """
-        return _indented([line for line in self._all(wait_s) if not _FRAME.match(line)][-count:])
+        return _indented([line for line in self._all() if not _FRAME.match(line)][-count:])
 
-    def troubles(self, count: int = 5, wait_s: float = 1.0) -> str:
-        """As ``tail``, of the lines with an error only."""
-        return _indented([line for line in self._all(wait_s) if _TROUBLE.search(line)][-count:])
+    def troubles(self) -> str:
+        """As ``tail``, of the last five lines with an error."""
+        return _indented([line for line in self._all() if _TROUBLE.search(line)][-5:])
 
-    def _all(self, wait_s: float) -> list[str]:
+    def _all(self) -> list[str]:
         if self._reader is not None:
-            self._reader.join(wait_s)
+            self._reader.join(_WAIT_S)
         return list(self._lines)
 
     def _read(self, descriptor: int) -> None:

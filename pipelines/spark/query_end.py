@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from py4j.clientserver import ClientServerConnection
@@ -32,9 +31,8 @@ _ASKS_KAFKA = "Getting offsets from Kafka"
 class QueryEnd:
     """Polled while the query ends and runs no batch."""
 
-    def __init__(self, query: StreamingQuery, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._clock = clock
         self._asks_since_s: float | None = None
         self._interrupted_s: float | None = None
         self._stops: list[threading.Thread] = []
@@ -43,13 +41,13 @@ class QueryEnd:
     def is_awaited(self) -> bool:
         """Whether an interrupted query is about to end."""
         since_s = self._interrupted_s
-        is_in_time = since_s is not None and self._clock() - since_s < MOST_S
+        is_in_time = since_s is not None and time.monotonic() - since_s < MOST_S
         return is_in_time and any(stop.is_alive() for stop in self._stops)
 
     def poll(self) -> None:
         """Stop the query if it is idle, or has asked Kafka for too long."""
         if self._interrupted_s is not None:
-            if self._clock() - self._interrupted_s >= AGAIN_S * len(self._stops):
+            if time.monotonic() - self._interrupted_s >= AGAIN_S * len(self._stops):
                 self._interrupt()
             return
         status = self._query.status
@@ -58,9 +56,9 @@ class QueryEnd:
         elif not str(status["message"]).startswith(_ASKS_KAFKA):
             self._asks_since_s = None
         elif self._asks_since_s is None:
-            self._asks_since_s = self._clock()
-        elif self._clock() - self._asks_since_s >= PATIENCE_S:
-            self._interrupted_s = self._clock()
+            self._asks_since_s = time.monotonic()
+        elif time.monotonic() - self._asks_since_s >= PATIENCE_S:
+            self._interrupted_s = time.monotonic()
             self._interrupt()
 
     def _interrupt(self) -> None:

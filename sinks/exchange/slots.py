@@ -13,17 +13,18 @@ from functools import lru_cache
 from paimon_table import Lane
 
 _MASK = 0xFFFFFFFF
+_SEED = 42
 
 
 def _rotate(value: int, bits: int) -> int:
     return ((value << bits) | (value >> (32 - bits))) & _MASK
 
 
-def spark_hash_int(value: int, seed: int = 42) -> int:
+def spark_hash_int(value: int) -> int:
     """Spark SQL's Murmur3 hash of one INT, as a signed 32-bit integer."""
     k = (value & _MASK) * 0xCC9E2D51 & _MASK
     k = _rotate(k, 15) * 0x1B873593 & _MASK
-    h = _rotate(seed ^ k, 13) * 5 + 0xE6546B64 & _MASK
+    h = _rotate(_SEED ^ k, 13) * 5 + 0xE6546B64 & _MASK
     h ^= 4
     h = (h ^ (h >> 16)) * 0x85EBCA6B & _MASK
     h = (h ^ (h >> 13)) * 0xC2B2AE35 & _MASK

@@ -74,17 +74,13 @@ _RECORD = b'"offset"'
 class DumpPlanner:
     """Plans the batches of a dump. Offsets are JSON; lives in the driver as long as the query."""
 
-    def __init__(
-        self, settings: DumpSettings, most_records: Callable[[], int] | None = None, tasks: int | None = None
-    ) -> None:
-        """``most_records`` is the limit of the next batch; by default that of the settings.
-
-        ``tasks`` bounds the tasks per file and batch; by default one per core.
-        """
+    def __init__(self, settings: DumpSettings, most_records: Callable[[], int] | None = None) -> None:
+        """``most_records`` is the limit of the next batch; by default that of the settings."""
         self._settings = settings
         self._most_records = most_records or (lambda: settings.max_records_per_batch)
         self.is_cut = False
-        self._tasks = tasks or os.cpu_count() or 1
+        self._tasks = os.cpu_count() or 1
+        """The most tasks for each file and batch."""
         self._open_file: DumpFile | None = None
         self._read: Positions | None = None
         """The begin of the last requested batch: all records before it are done."""

@@ -111,8 +111,8 @@ def _tells(cause: Cause) -> int:
     return 2 if name == "DisconnectException" else 1
 
 
-def to_debug(logger: logging.Logger = log) -> logging.Logger:
+def to_debug() -> logging.Logger:
     """A logger for librdkafka, which otherwise writes to standard error; messages other than events are details."""
-    quiet = logger.getChild("librdkafka")
-    quiet.setLevel(logging.CRITICAL if not logger.isEnabledFor(logging.DEBUG) else logging.DEBUG)
+    quiet = log.getChild("librdkafka")
+    quiet.setLevel(logging.CRITICAL if not log.isEnabledFor(logging.DEBUG) else logging.DEBUG)
     return quiet
