@@ -15,8 +15,9 @@ from paimon_table.errors import ConfigError, MalformedRecord
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.options.field_options import FieldOptions, naming_option
 from paimon_table.rows import python_values
+from paimon_table.rows.numeric import NUMERIC
 from paimon_table.rows.words import Indices
-from paimon_table.types import DataField, DataType, arrow_type, string
+from paimon_table.types import DataField, DataType, Root, arrow_type, string
 
 Step = Callable[[Any, Any], Any]
 
@@ -87,6 +88,23 @@ class ColumnFunction:
         """Say so if any value is to be taken back."""
         if is_retract is not None and is_retract.any():
             self.refuse_retract()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFunction(ColumnFunction):
+    """A function of numbers, in whatever order."""
+
+    is_commutative: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return DataType(Root.INT)
+
+    @classmethod
+    def bound(cls, field: DataField, options: FieldOptions) -> Self:
+        cls.check(field.type.root in NUMERIC, field, options, "a numeric type")
+        return cls(field.name, field.type)
 
 
 class SimpleAccumulator:

@@ -5,9 +5,9 @@ Keys are the same by content. Entries keep the order in which their keys first c
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows.python_values import Identity, identity_of
 from paimon_table.rows.words import Indices
 from paimon_table.types import NESTED, DataField, DataType, Root, arrow_type, parse_type
+
+Entry: TypeAlias = tuple[Any, Any]
+Entries: TypeAlias = dict[Hashable, Entry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class MergeMap(ColumnFunction):
         return cls(field.name, field.type, identity_of(arrow_type(field.type.key)))
 
     def accumulator(self) -> Accumulator:
-        return _MapAccumulator(self.identity or _itself)
+        return MapAccumulator(self.identity, dict.__setitem__)
 
     def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
         key = self.type.key
@@ -78,14 +81,22 @@ def _newest_entries(maps: pa.MapArray, starts: Indices) -> pa.MapArray:
     )
 
 
-class _MapAccumulator:
+class MapAccumulator:
     """Entries by the identity of their keys."""
 
-    __slots__ = ("_entries", "_identity")
+    __slots__ = ("_entries", "_identity", "_put", "_refuse")
 
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-        self._entries: dict[Hashable, tuple[Any, Any]] | None = None
+    def __init__(
+        self,
+        identity: Identity | None,
+        put: Callable[[Entries, Hashable, Entry], None],
+        refuse: Callable[[], NoReturn] | None = None,
+    ) -> None:
+        """``put`` lets an entry take its place among the others, under its key; ``refuse`` raises for retracts."""
+        self._identity = identity or _itself
+        self._put = put
+        self._refuse = refuse
+        self._entries: Entries | None = None
 
     @property
     def value(self) -> Any:
@@ -102,13 +113,15 @@ class _MapAccumulator:
             self.value = value
         else:
             for entry in value:
-                self._entries[self._identity(entry[0])] = entry
+                self._put(self._entries, self._identity(entry[0]), entry)
 
     def add_older(self, value: Any) -> None:
         newer, self.value = self.value, value
         self.add(newer)
 
     def retract(self, value: Any) -> None:
+        if self._refuse is not None:
+            self._refuse()
         for key, _ in value or ():
             if self._entries is not None:
                 self._entries.pop(self._identity(key), None)

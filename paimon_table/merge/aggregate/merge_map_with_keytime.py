@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from paimon_table.errors import ConfigError
 from paimon_table.merge.aggregate.column_function import ColumnFunction
 from paimon_table.merge.aggregate.function import Accumulator
+from paimon_table.merge.aggregate.merge_map import Entries, Entry, MapAccumulator
 from paimon_table.options.field_options import FieldOptions, field_option
 from paimon_table.options.names import TS_FIELD
 from paimon_table.rows.python_values import Identity, identity_of
@@ -58,59 +59,21 @@ class MergeMapWithKeyTime(ColumnFunction):
         return cls(field.name, field.type, time_at, identity_of(arrow_type(field.type.key)))
 
     def accumulator(self) -> Accumulator:
-        return _TimedMapAccumulator(self)
+        return MapAccumulator(self.identity, self._put, self.refuse_retract)
 
-
-class _TimedMapAccumulator:
-    __slots__ = ("_entries", "_function", "_identity", "_time_at")
-
-    def __init__(self, function: MergeMapWithKeyTime) -> None:
-        self._function = function
-        self._identity = function.identity or _itself
-        self._time_at = function.time_at
-        self._entries: dict[Hashable, tuple[Any, Any]] | None = None
-
-    @property
-    def value(self) -> Any:
-        return None if self._entries is None else tuple(self._entries.values())
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self._entries = None if value is None else {self._identity(entry[0]): entry for entry in value}
-
-    def add(self, value: Any) -> None:
-        if value is None:
-            return
-        if self._entries is None:
-            self.value = value
-            return
-        for entry in value:
-            self._put(self._entries, entry)
-
-    def add_older(self, value: Any) -> None:
-        newer, self.value = self.value, value
-        self.add(newer)
-
-    def retract(self, value: Any) -> None:
-        self._function.refuse_retract()
-
-    def _put(self, entries: dict[Hashable, tuple[Any, Any]], entry: tuple[Any, Any]) -> None:
-        key, row = self._identity(entry[0]), entry[1]
+    def _put(self, entries: Entries, key: Hashable, entry: Entry) -> None:
+        row = entry[1]
         if row is None:
             entries.pop(key, None)
             return
-        time = row[self._time_at]
+        time = row[self.time_at]
         if time is None:
             return
         _, existing = entries.get(key, (None, None))
-        if existing is None or existing[self._time_at] is None or _is_later(time, existing[self._time_at]):
+        if existing is None or existing[self.time_at] is None or _is_later(time, existing[self.time_at]):
             entries[key] = entry
 
 
 def _is_later(time: str, other: str) -> bool:
     """Compared as Java compares texts: by UTF-16 code units."""
     return time.encode("utf-16-be") > other.encode("utf-16-be")
-
-
-def _itself(value: Any) -> Any:
-    return value

@@ -8,36 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
+from paimon_table.merge.aggregate.column_function import NumberFunction, SimpleAccumulator, skipping_nulls
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import any_of, non_null, sequential
-from paimon_table.options.field_options import FieldOptions
 from paimon_table.rows import numeric
 from paimon_table.rows.words import Indices
-from paimon_table.types import DataField, DataType, Root, arrow_type, parse_type
+from paimon_table.types import Root, arrow_type
 
 
 @dataclass(frozen=True, slots=True)
-class Product(ColumnFunction):
+class Product(NumberFunction):
     name: ClassVar[str] = "product"
-    is_commutative: ClassVar[bool] = True
-    accumulates: ClassVar[bool] = True
-
-    @classmethod
-    def sample_type(cls, options: FieldOptions) -> DataType:
-        return parse_type("INT")
-
-    @classmethod
-    def bound(cls, field: DataField, options: FieldOptions) -> Self:
-        cls.check(field.type.root in numeric.NUMERIC, field, options, "a numeric type")
-        return cls(field.name, field.type)
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(skipping_nulls(self._times), self._retract)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.merge.aggregate.column_function import ColumnFunction, SimpleAccumulator, skipping_nulls
+from paimon_table.merge.aggregate.column_function import NumberFunction, SimpleAccumulator, skipping_nulls
 from paimon_table.merge.aggregate.folding import with_folded
 from paimon_table.merge.aggregate.function import Accumulator, Mask
 from paimon_table.merge.aggregate.segments import Chosen, lengths, non_null, sequential
@@ -33,19 +33,8 @@ _LIMB = np.int64((1 << _LIMB_BITS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(ColumnFunction):
+class Sum(NumberFunction):
     name: ClassVar[str] = "sum"
-    is_commutative: ClassVar[bool] = True
-    accumulates: ClassVar[bool] = True
-
-    @classmethod
-    def sample_type(cls, options: FieldOptions) -> DataType:
-        return parse_type("INT")
-
-    @classmethod
-    def bound(cls, field: DataField, options: FieldOptions) -> Self:
-        cls.check(field.type.root in numeric.NUMERIC, field, options, "a numeric type")
-        return cls(field.name, field.type)
 
     def accumulator(self) -> Accumulator:
         return SimpleAccumulator(skipping_nulls(self._plus), self._retract)
