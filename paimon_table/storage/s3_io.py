@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -22,6 +22,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.side_by_side import in_parallel
 from paimon_table.storage.s3_clients import S3Settings, arrow_files, aws, store_of
 from paimon_table.storage.s3_errors import answer_of, translated
 from paimon_table.storage.secret import Secret
@@ -90,12 +91,8 @@ class S3FileIO:
         _asked(path, lambda: obstore.put(store, key, data, **_PARTS))
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        if len(files) == 1:
-            self.write(*files[0])
-            return
-        with ThreadPoolExecutor(_WRITES_AT_ONCE, thread_name_prefix="tidemark-writes") as threads:
-            for _ in threads.map(lambda file: self.write(*file), files):
-                pass
+        for _ in in_parallel(lambda file: self.write(*file), files, _WRITES_AT_ONCE):
+            pass
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
@@ -163,12 +160,8 @@ class S3FileIO:
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """One request per object, a few at a time: not every store takes the request that removes many."""
-        if paths:
-            with ThreadPoolExecutor(
-                min(_DELETES_AT_ONCE, len(paths)), thread_name_prefix="tidemark-deletes"
-            ) as threads:
-                for _ in threads.map(self.delete, paths):
-                    pass
+        for _ in in_parallel(self.delete, paths, _DELETES_AT_ONCE):
+            pass
 
     def delete_if_empty(self, directory: str) -> bool:
         """Keys need no directories."""
