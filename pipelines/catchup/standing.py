@@ -30,7 +30,7 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import UNKNOWN, Cause, Entry, Pause, Ruleless
 from pipelines.tables.merged_sources import source_words
 from pipelines.tables.paused_tables import FILLED
-from sinks.commit.positions import FedBy, Position
+from sinks.commit.positions import FedBy, Position, may_have_expired
 from sources.positions import Place
 from sources.wording import counted
 
@@ -67,8 +67,8 @@ class Files:
     """The creation time of the table's first schema; None: the table does not exist."""
     newest_id: int = 0
     """Its newest snapshot; 0 if it has none."""
-    has_expired: bool = False
-    """Whether snapshots of the table have expired; only matters if no snapshot of the pipeline is left."""
+    earliest_id: int = 0
+    """Its oldest snapshot; 0 if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +163,20 @@ def lacks_commits(table: TableFacts) -> bool:
     """Whether a table was rolled back or restored, and so lacks recorded commits.
 
     False if its snapshots no longer show what was committed, because others have expired them. Raises ConfigError if
-    they do not show it and are older than the recorded ones.
+    they do not show it, and the recorded one has not expired.
     """
     entry, files = table.entry, table.files
     if files is None or not entry.missing_commits(files.created_ms, table.commits):
         return False
-    if table.position is not None or not files.has_expired:
+    if table.position is not None or files.earliest_id <= 1:
         return True
-    if files.newest_id >= entry.snapshot_id:
+    if may_have_expired(files.earliest_id, entry.snapshot_id):
         return False
     raise ConfigError(
-        f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the "
-        "pipeline. The snapshots that show which commits are missing have expired, so Tidemark cannot tell which "
-        "records to read again. Restore a copy that has one of the pipeline's own snapshots, or drop the table and "
-        "let its rule write into another one with `backfill: true`"
+        f"table {table.name} was rolled back, or restored: it has the snapshots {files.earliest_id} to "
+        f"{files.newest_id}, and lacks commits of the pipeline. The snapshots that show which commits are missing have "
+        "expired, so Tidemark cannot tell which records to read again. Restore a copy that has one of the pipeline's "
+        "own snapshots, or drop the table and let its rule write into another one with `backfill: true`"
     )
 
 

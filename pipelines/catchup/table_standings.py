@@ -26,7 +26,7 @@ from pipelines.tables.known_routes import is_ruleless, leading_rules, topics_for
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from sinks import faults
-from sinks.commit.positions import FedBy, has_expired, nested_offsets, newest_position
+from sinks.commit.positions import FedBy, nested_offsets, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
 from sources.wording import first_of
@@ -176,8 +176,7 @@ def _with_files(own: OwnTables, table: TableFacts) -> TableFacts:
     created_ms, snapshots = files.created_ms(), files.snapshots
     if created_ms is None or table.commits >= table.entry.commits:
         return replace(table, files=Files(created_ms))
-    newest_id, has_expired_ = snapshots.latest_id() or 0, table.position is None and has_expired(snapshots)
-    return replace(table, files=Files(created_ms, newest_id, has_expired_))
+    return replace(table, files=Files(created_ms, snapshots.latest_id() or 0, snapshots.earliest_id() or 0))
 
 
 def _say(verdict: Verdict) -> None:

@@ -27,7 +27,7 @@ from paimon_table.errors import WHERE_MORE, ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.document import FORMAT, NEWEST
 from pipelines.checkpoint.reached import Reached, moved, places_in
-from sinks.commit.positions import FedBy, Position, cut_key
+from sinks.commit.positions import FedBy, Position, cut_key, offsets_of
 from sources.positions import Place
 
 log = logging.getLogger(__name__)
@@ -170,6 +170,11 @@ class Entry:
     def without(self, recreated: Collection[str]) -> Entry:
         """Without offsets of topics that were recreated."""
         return replace(self, offsets={topic: of for topic, of in self.offsets.items() if topic not in recreated})
+
+    def position(self, commit_user: str) -> Position:
+        """The position of the table as noted."""
+        offsets = offsets_of(self.offsets)
+        return Position(commit_user, offsets, commit_count=self.commits, snapshot_id=self.snapshot_id)
 
     def missing_commits(self, created_ms: int | None, commits: int) -> int:
         """The number of recorded commits that a table with ``commits`` lacks; 0 for another table of the name."""

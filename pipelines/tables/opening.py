@@ -18,7 +18,6 @@ from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import with_renames
 from pipelines.tables.writable_tables import rule_plan
 from pipelines.tables.writing_scope import WritingScope
-from sinks.commit.positions import offsets_of
 from sinks.commit.table_sink import TableSink, rolled_back
 from sources.changes import SourceTable
 
@@ -101,8 +100,7 @@ class Opening:
             resumes=policy == "resume",
             by_offsets=self._config.source.files is None,
             topic_ids=self._topic_ids,
-            commit_count=known.commits,
-            noted=offsets_of(known.offsets),
+            noted=known.position(self._commit_user),
         )
         if sink.is_hidden and self._book is not None and not known.commits and policy != "restart":
             raise outcome_unknown(table.paths.root, self._commit_user)

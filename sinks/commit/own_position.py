@@ -19,7 +19,7 @@ from paimon_table import (
     outcome_unknown,
 )
 from sinks.commit.known_positions import KnownPositions
-from sinks.commit.positions import Position, TopicPartition, has_expired, of_reading
+from sinks.commit.positions import Position, TopicPartition, may_have_expired, of_reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,13 @@ class OwnPosition:
         by_offsets: bool,
         counted: Callable[[Position], Position] = lambda position: position,
         has_written: Callable[[], bool] = lambda: True,
+        noted_at: int = 0,
     ) -> None:
         """``name`` names the pipeline, or a reading beside its stream; ``known`` has the position under this name.
 
         ``counted`` gives what counts of a position that the table records: under this checkpoint, in these topics.
         ``has_written`` says whether a snapshot that has expired may have held one; asked where no position is seen.
+        ``noted_at`` is the last snapshot in which an earlier process has seen a position, 0 if that is not known.
         """
         self.position: Position | None = None
         """As of the last look or commit."""
@@ -77,6 +79,7 @@ class OwnPosition:
         self._by_offsets = by_offsets
         self._counted = counted
         self._has_written = has_written
+        self._noted_at = noted_at
         self._at: SnapshotIdentity | None = None
         self._has_looked = False
         self._is_hidden = False
@@ -88,11 +91,15 @@ class OwnPosition:
         at = None if latest is None else latest.identity
         if at != self._at or not self._has_looked:
             found = self._known.newest(self._name).get(self._name)
-            self._is_hidden = found is None and has_expired(self._snapshots) and self._has_written()
+            self._is_hidden = found is None and self._may_have_expired() and self._has_written()
+            self._noted_at = self._noted_at if found is None else found.snapshot_id
             if not self._is_hidden:
                 self.position = found
             self._at, self._has_looked = at, True
         return self.position
+
+    def _may_have_expired(self) -> bool:
+        return may_have_expired(self._snapshots.earliest_id(), self._noted_at)
 
     @property
     def is_hidden(self) -> bool:
@@ -156,7 +163,7 @@ class OwnPosition:
 
     def add(self, snapshot: Snapshot) -> None:
         self.base = self.position = self._known.recorded.position_of(snapshot, self._name) or self.position
-        self._at, self._has_looked = snapshot.identity, True
+        self._at, self._has_looked, self._noted_at = snapshot.identity, True, snapshot.id
         self._is_hidden = self._is_trying = False
 
 

@@ -334,6 +334,9 @@ def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
     return next((position for position in found if position is not None), None)
 
 
-def has_expired(snapshots: SnapshotStore) -> bool:
-    """Whether a table has snapshots and lacks its first one: that no position is found means nothing then."""
-    return snapshots.earliest_id() not in (None, 1)
+def may_have_expired(earliest_id: int | None, snapshot_id: int) -> bool:
+    """Whether a table without a position may have had one, at ``snapshot_id`` as far as known, or 0.
+
+    Snapshots expire in their order. If an older one is there, this one was rolled back.
+    """
+    return (earliest_id or 0) > max(1, snapshot_id)

@@ -75,16 +75,14 @@ class TableSink:
         by_offsets: bool = True,
         reading: OwnReading | None = None,
         topic_ids: TopicIds = dict,
-        commit_count: int = 0,
-        noted: Mapping[TopicPartition, int] | None = None,
+        noted: Position | None = None,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
         ``by_offsets``: the source gives each offset of a partition once, in order; False of dump files. With
         ``reading`` the commits are not of the stream: they leave the pipeline's position as it is. ``topic_ids`` gives
-        the ids of the topics that are read: positions in others of their names count no more. ``commit_count`` is how
-        many commits the checkpoint knows of, ``noted`` the offsets after them: for a table whose snapshots no longer
-        show a position.
+        the ids of the topics that are read: positions in others of their names count no more. ``noted`` is the
+        position that the checkpoint has noted: for a table whose snapshots no longer show one.
         """
         self.identifier = identifier
         self.table = table
@@ -100,8 +98,7 @@ class TableSink:
         self._known = KnownPositions(table.snapshots)
         self._fed: dict[FedBy, tuple[str, ...]] = {}
         """The source tables of the table seen in this run."""
-        self._commit_count = commit_count
-        self._noted = noted or {}
+        self._noted = noted or Position(self._owner, {})
         self.position: Position
         """How far the table has come with the last commit."""
         self._properties_of = partial(to_properties, pipeline) if reading is None else reading.properties_of
@@ -114,6 +111,7 @@ class TableSink:
                 by_offsets=by_offsets,
                 counted=lambda position: self._own_part(position).among(topic_ids()),
                 has_written=lambda: has_mark(table.io, table.paths, pipeline),
+                noted_at=self._noted.snapshot_id,
             )
         else:
             self._by_offsets = reading.by_offsets
@@ -142,8 +140,8 @@ class TableSink:
         """Continue from the newest position that the table records."""
         self._own.base = newest
         if newest is None:
-            offsets = self._noted if self.is_hidden else {}
-            position = Position(self._owner, offsets, commit_count=self._commit_count)
+            offsets = self._noted.offsets if self.is_hidden else {}
+            position = Position(self._owner, offsets, commit_count=self._noted.commit_count)
         else:
             position = self._own_part(newest)
         for source, key in self._fed.items():

@@ -418,9 +418,7 @@ def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None
     (directory(tmp_path, "sums") / "snapshot" / "EARLIEST").unlink(missing_ok=True)
     context = summing(tmp_path).table("lake.sums").context
     roll_back(context, plan_rollback(context, own + 1))
-    with pytest.raises(
-        ConfigError, match=rf"lake\.sums was rolled back, or restored, to snapshot {own + 1}, and lacks"
-    ):
+    with pytest.raises(ConfigError, match=r"lake\.sums was rolled back, or restored: it has the snapshots"):
         summing(tmp_path)
 
 

@@ -230,7 +230,7 @@ CASES = {
     "it was rolled back, and no rule writes it": Case(
         with_rules(LOW, is_written=False), replace(KNOWN, pause=GONE), ("Tidemark keeps its position",)
     ),
-    "its commits have expired": Case(replace(NONE, files=replace(FILES, has_expired=True)), KNOWN),
+    "its commits have expired": Case(replace(NONE, files=Files(1, 12, earliest_id=10)), KNOWN),
     # ---------------------------------------------------------------- more than was noted
     "a batch that was killed has committed": Case(
         replace(IN_STREAM, position=position(4, a=39, c=2)), replace(KNOWN, commits=4, topics=("a", "c"))
@@ -328,9 +328,10 @@ def test_a_source_that_is_back_is_read_from_the_begin_of_its_recreated_topic() -
 # ---------------------------------------------------------------- what nobody can read again
 
 
-def test_a_table_whose_snapshots_are_older_and_say_nothing_is_refused() -> None:
-    table = replace(NONE, files=Files(1, newest_id=4, has_expired=True))
-    with pytest.raises(ConfigError, match=r"table lake\.t was rolled back, or restored, to snapshot 4, and lacks"):
+@pytest.mark.parametrize("newest_id", [4, 12], ids=["no commits since", "others have committed since"])
+def test_a_table_whose_snapshots_are_older_and_say_nothing_is_refused(newest_id: int) -> None:
+    table = replace(NONE, files=Files(1, newest_id, earliest_id=3))
+    with pytest.raises(ConfigError, match=rf"lake\.t was rolled back, .*has the snapshots 3 to {newest_id}"):
         standing(table, STREAM, KAFKA)
 
 

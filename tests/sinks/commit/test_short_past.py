@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from paimon_table.commit.own_commits import CLOCK_SKEW_MS
-from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.errors import CommitOutcomeUnknown, RolledBack
 from paimon_table.history.retention import Limits
+from paimon_table.history.rollback import plan_rollback, roll_back
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.storage.memory_io import MemoryDisk
@@ -72,6 +73,29 @@ def test_the_stream_goes_on_where_others_let_all_that_it_wrote_expire(short: Tab
         _others_only(short, tmp_path, batch_id)
         assert target.is_appended(batch_id, time.time_ns() // 1_000_000)
         assert not target.is_appended(batch_id + 1, time.time_ns() // 1_000_000)
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["in its process", "opened since"])
+@pytest.mark.parametrize("others", [0, 1], ids=["at once", "after commits of others"])
+def test_a_table_that_was_rolled_back_to_commits_of_others_has_lost_rows(
+    short: Table, tmp_path: Path, is_open: bool, others: int
+) -> None:
+    """No snapshot shows the position; but the one that did has not expired, for older ones are there."""
+    target = _process(short)
+    _others_only(short, tmp_path)
+    kept = short.snapshots.latest_id() or 0
+    assert _commit(target, BATCHES, tmp_path, BATCHES)
+    noted = target.position
+    roll_back(short.context, plan_rollback(short.context, kept))
+    for number in range(others):
+        job = short.refreshed().new_commit(f"late-{number}", is_new_user=True)
+        for at in range(3):
+            job.commit(at, [], {}, also_empty=True)
+    if not is_open:
+        target = TableSink("lake.t", short.refreshed(), "shop", "checkpoint", resumes=True, noted=noted)
+
+    with pytest.raises(RolledBack):
+        target.refresh()
 
 
 def test_that_goes_for_a_batch_in_which_the_table_gets_a_column(short: Table, tmp_path: Path) -> None:
