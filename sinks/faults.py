@@ -1,7 +1,7 @@
 """Crash points: named places where a test may kill the whole process, as a power cut would.
 
-``TIDEMARK_CRASH_AT=<point>[@<batch id>]`` makes the process that reaches the point, its driver and its workers end with
-SIGKILL. Unset, a crash point costs one look at the environment.
+``TIDEMARK_CRASH_AT=<point>[@<batch id>]`` kills the process that reaches the point, its driver and its workers with
+SIGKILL. If it is unset, a crash point costs one look at the environment.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ POINTS = (
 
 
 def is_wanted() -> bool:
-    """Whether a test asks for a crash: then tables are written in turn, so that it meets the same state each time."""
+    """Whether a test asks for a crash. In that case, tables are written in turn, so that each crash meets the same
+    state."""
     return bool(os.environ.get(CRASH_VARIABLE))
 
 
 def reached(point: str, batch_id: int) -> None:
-    """Mark that ``point`` of batch ``batch_id`` is reached; never returns when a test asks for a crash here."""
+    """Mark that ``point`` of batch ``batch_id`` is reached; never returns if a test asks for a crash here."""
     wanted = os.environ.get(CRASH_VARIABLE)
     if not wanted:
         return

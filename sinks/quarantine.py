@@ -1,12 +1,13 @@
-"""Where decode tasks put records that cannot be decoded or converted: JSON lines, whole and with the reason.
+"""The files of records that decode tasks cannot decode or convert, as JSON lines: each record complete, with the
+reason.
 
-A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with the reason, so that it can be fixed and
-read again. A file alone is not a fact. Its records are in the quarantine once the driver has sealed the step, which
-names the file in the log of facts (``pipelines.bad_records.log``). A batch that runs again, or that must not fill the
-quarantine, leaves files that no log names. They are never read, and are removed.
+A line is the record in the form of a dump (as ``kcat -J`` prints it), so that it can be fixed and retried. Its records
+are in the quarantine only after the driver has sealed the step, which adds the file to the log of facts
+(``pipelines.bad_records.log``). A batch that runs again, or that must not fill the quarantine, leaves files that are
+not in the log. Tidemark never reads these files, and removes them.
 
-Files are named after the topic, partition and offset of their first record, the task, its stretch of records and the
-run of the batch. So two never meet, and a task that Spark tries again within a run writes the same ones.
+The name of a file has the topic, partition and offset of its first record, the task, its range of records and the run
+of the batch. So no two files get one name, and a task that Spark retries within a run writes the same files.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import Any, Protocol
 from paimon_table.storage.file_io import FileIO
 
 _TOPIC_CHARACTERS = 100
-"""Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""
+"""The longest topic in a file name. Topics have up to 249 characters, whole file names up to 255."""
 
 LINES = ".jsonl"
-"""How the files end."""
+"""The end of the file names."""
 
 
 class SourceNames(Protocol):
@@ -69,7 +70,7 @@ class Quarantine:
     task: int = 0
     """Number of the decode task in its job."""
     takes_bad: bool = True
-    """False: a bad record stops the pipeline (``on_bad_record: fail``); earlier records stay."""
+    """False: a bad record stops the pipeline (``on_bad_record: fail``); earlier records stay in the quarantine."""
     run: str = ""
     """Distinguishes the files of this run of the step from the files of its earlier runs."""
 
@@ -86,9 +87,9 @@ class Quarantine:
         return f"{self.root}/{self.step(batch_id)}"
 
     def add(self, batch_id: int, stretch: int, records: Sequence[BadRecord]) -> str:
-        """Write bad records, at least one; gives the name of their file.
+        """Write bad records, at least one; returns the name of their file.
 
-        ``stretch`` counts how often this task has done that.
+        ``stretch`` counts the calls of this task.
         """
         first, directory = records[0], self.directory(batch_id)
         run = f"-{self.run}" if self.run else ""
@@ -119,7 +120,7 @@ def record_line(record: BadRecord) -> dict[str, Any]:
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]]) -> Mapping[str, list[str | None]]:
-    """Names and values by turns."""
+    """Names and values in turn."""
     values = [value for _, value in headers]
     if all(value is None or _text(value) is not None for value in values):
         name, texts = "headers", [None if value is None else _text(value) for value in values]
@@ -143,5 +144,5 @@ def _text(value: bytes) -> str | None:
 
 
 def _readable(topic: str) -> str:
-    """The topic as far as it fits into a file name; other topics may give the same."""
+    """The topic, shortened for a file name; two topics may give the same text."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in topic)[:_TOPIC_CHARACTERS]

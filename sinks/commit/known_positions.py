@@ -1,8 +1,8 @@
-"""The positions in one table, kept in memory. Each snapshot is read once, as long as the table is the same.
+"""A cache of the positions that one table records. It reads each snapshot once, while the history is unchanged.
 
-A snapshot never changes, and through its manifests it names all that was before it. So if the newest snapshot of the
-last look is unchanged, nothing below it has changed either: only newer snapshots are read. Where it is not (rolled
-back, restored, recreated, expired), nothing counts as known and all is read again.
+A snapshot never changes, and its manifests name everything before it. So if the newest snapshot of the last look is
+unchanged, older ones are unchanged too, and the cache reads only newer snapshots. Otherwise (rolled back, restored,
+recreated, expired) it starts empty.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ class KnownPositions:
         return self._at
 
     def newest(self, *pipelines: str) -> dict[str, Position]:
-        """The newest position of each of ``pipelines``, and of each other one that has written since all of these."""
+        """The newest position of each of ``pipelines``, and of each other pipeline with a newer commit than all of
+        these."""
         with self._lock:
             self._seen = self._read(pipelines)
         return self.seen(*pipelines)
 
     def seen(self, *pipelines: str) -> dict[str, Position]:
-        """The same as of the last look."""
+        """As ``newest``, but as of the last look at the table."""
         found = self._seen
         is_complete = found.keys() >= {*pipelines}
         since = min(found[name].snapshot_id for name in pipelines) if is_complete else 0
@@ -73,7 +74,8 @@ class KnownPositions:
         return newer.by_pipeline
 
     def _newest_first(self, seen_id: int) -> Iterator[Snapshot]:
-        """All snapshots; up to the one that was seen, no older one is read in advance."""
+        """All snapshots, newest first. Prefetching stops at snapshot ``seen_id``, where the caller often stops
+        reading."""
         newest = self._snapshots.latest()
         if newest is None:
             return iter(())
@@ -82,7 +84,7 @@ class KnownPositions:
         return takewhile(self._may_be, chain([newest], newer, older))
 
     def _filled(self, known: _Known, wanted: Collection[str]) -> _Known:
-        """``known``, and the snapshots below it, as far as needed."""
+        """``known``, extended by older snapshots until it has all wanted positions."""
         if known.is_all or known.has(wanted):
             return known
         older: Iterable[Snapshot] = takewhile(self._may_be, snapshots_before(self._snapshots, known.oldest_id))
@@ -100,14 +102,14 @@ class _Known:
     newest: Snapshot | None = None
     oldest_id: int = 0
     is_all: bool = False
-    """Whether there were none below."""
+    """Whether no snapshot is older than ``oldest_id``."""
     by_pipeline: Mapping[str, Position] = field(default_factory=dict)
 
     def has(self, wanted: Collection[str]) -> bool:
         return all(name in self.by_pipeline for name in wanted)
 
     def with_older(self, snapshot: Snapshot, recorded: Recorded) -> _Known:
-        """With the next snapshot below."""
+        """Extended by the next older snapshot."""
         writer, known = recorded.writer_of(snapshot), self.by_pipeline
         position = None if writer is None or writer in known else recorded.position_of(snapshot, writer)
         if writer is not None and position is not None:
@@ -115,6 +117,6 @@ class _Known:
         return _Known(self.newest or snapshot, snapshot.id, False, known)
 
     def above(self, older: _Known) -> _Known:
-        """With the facts known up to the snapshot right below."""
+        """Joined with ``older``, which ends at the snapshot right below."""
         known = {**older.by_pipeline, **self.by_pipeline}
         return _Known(self.newest or older.newest, older.oldest_id, older.is_all, known)

@@ -1,4 +1,5 @@
-"""The position of a pipeline, or of a reading beside its stream, in a table: the newest one shows what the table has.
+"""The position of a pipeline, or of a reading beside its stream, in a table. The newest one shows which rows the table
+has.
 
 docs/INVARIANTS.md, E1 to E4, has the argument.
 """
@@ -27,15 +28,15 @@ class Step:
     """The position after a commit: the end of a batch or of a slice."""
 
     number: int
-    """Of the batch or slice; rises for one commit user."""
+    """The number of the batch or slice; it rises for one commit user."""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Next offset to read, of the partitions that feed the table."""
+    """The next offset to read, for each partition that feeds the table."""
 
     def is_in(self, position: Position, user: str, *, by_offsets: bool) -> bool:
-        """Whether a table at ``position``, among the topics that are there now, has the rows of the step.
+        """Whether a table at ``position`` has the rows of the step; ``position`` is valid in the existing topics.
 
-        ``by_offsets``: the source gives each offset once, in order. Without, or where the step has no end, its number
-        tells.
+        ``by_offsets``: the source gives each offset once, in order. If not, or if the step has no end offsets, the
+        numbers of the steps decide.
         """
         if by_offsets and self.ends:
             return all(position.offsets.get(place, 0) >= end for place, end in self.ends.items())
@@ -45,7 +46,7 @@ class Step:
 class OwnPosition:
     """The newest position of a pipeline, or of a reading, in a table, for a ``TableCommit``; reads each snapshot once.
 
-    Where other writers have let all snapshots of the pipeline expire, the position is what this process saw last.
+    If all snapshots of the pipeline have expired, the position is the last one that this process saw.
     """
 
     def __init__(
@@ -62,16 +63,16 @@ class OwnPosition:
     ) -> None:
         """``name`` names the pipeline, or a reading beside its stream; ``known`` has the position under this name.
 
-        ``counted`` gives what counts of a position that the table records: under this checkpoint, in these topics.
-        ``has_written`` says whether a snapshot that has expired may have held one; asked where no position is seen.
-        ``noted_at`` is the last snapshot in which an earlier process has seen a position, 0 if that is not known.
+        ``counted`` reduces a recorded position to the part that is valid for this checkpoint and these topics.
+        ``has_written`` says whether an expired snapshot may have held a position; it is called if no snapshot shows
+        one. ``noted_at`` is the last snapshot in which an earlier process has seen a position, 0 if that is not known.
         """
         self.position: Position | None = None
         """As of the last look or commit."""
         self.base: Position | None = None
-        """The position that the work under way is built on; an own commit moves it."""
+        """The position that the current work builds on; an own commit moves it."""
         self.step = Step(0)
-        """The commit under way."""
+        """The step that is being committed."""
         self._snapshots = snapshots
         self._known = known
         self._name = name
@@ -87,7 +88,7 @@ class OwnPosition:
         self._is_trying = False
 
     def look(self, latest: Snapshot | None) -> Position | None:
-        """The newest position of the table, whose newest snapshot is ``latest``; None where it has none."""
+        """The newest position of the table, whose newest snapshot is ``latest``; None if it has none."""
         at = None if latest is None else latest.identity
         if at != self._at or not self._has_looked:
             found = self._known.newest(self._name).get(self._name)
@@ -136,7 +137,7 @@ class OwnPosition:
     def _check_visible(self, latest: Snapshot | None, started_ms: int | None) -> None:
         """CommitOutcomeUnknown if an expired snapshot may be the step's own, and only this snapshot would show it."""
         if not self._is_hidden or (self.position is not None and not self._is_trying):
-            return  # commits after the seen position are of this process, which knows what it has published
+            return  # only this process committed after the seen position, and it knows its commits
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
         found = self._snapshots.search_user(self._user, None if latest is None else latest.id, since_ms=since_ms)
         if not found.exhaustive:
@@ -180,12 +181,12 @@ class OwnReading:
     by_offsets: bool = True
     """Whether its position has offsets. Otherwise the numbers of its slices show which slices the table has."""
     since_ms: int | None = None
-    """When the reading began: the search for its earlier slices starts there. None: each slice is independent."""
+    """The start of the reading: the search for its earlier slices ends there. None: each slice is independent."""
     after: Mapping[str, int] = field(default_factory=dict)
     """By table, a snapshot that is older than the commit of the next slice."""
 
     def position_in(self, table: Table, identifier: str, user: str) -> OwnPosition:
-        """Its position in a table, which others may commit to between its slices."""
+        """Its position in a table, to which other writers may commit between its slices."""
         snapshots, after = table.snapshots, self.after.get(identifier, 0)
         since_ms = None if self.since_ms is None else self.since_ms - CLOCK_SKEW_MS
 
@@ -205,8 +206,8 @@ class OwnReading:
 def has_step(table: Table, pipeline: str, commit_user: str, number: int, started_ms: int | None) -> bool:
     """Whether the newest commit of a pipeline in a table is step ``number`` of a commit user, or a later one.
 
-    For dump files, of which only the number shows that. CommitOutcomeUnknown where the snapshots that would show it
-    have expired.
+    For dump files, where only the number of a step shows whether the table has it. Raises CommitOutcomeUnknown if the
+    snapshots that would show it have expired.
     """
     snapshots = table.snapshots
     own = OwnPosition(snapshots, KnownPositions(snapshots), pipeline, commit_user, by_offsets=False)

@@ -1,9 +1,9 @@
 """The mark of a pipeline on a table: it shows, without reading snapshots, that the pipeline has written the table.
 
-Snapshots of the pipeline show it too, but other writers may have added any number of newer ones. The mark is a small
-file in the table's directory, ``tidemark/PIPELINE.json``, where Paimon's clean-up of orphan files does not look. It is
-durable before the pipeline's first commit to the table and stays. It also keeps the formats that
-``source.format: auto`` found for the topics of the table, for a start without a checkpoint.
+Snapshots of the pipeline show it too, but any number of other snapshots may follow them. The mark is a small file in
+the table's directory, ``tidemark/PIPELINE.json``, where Paimon's clean-up of orphan files does not look. It is durable
+before the pipeline's first commit to the table and stays. It also keeps the formats that ``source.format: auto`` found
+for the topics of the table, for a start without a checkpoint.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def marked_formats(io: FileIO, paths: TablePaths, pipeline: str) -> dict[str, st
         if named == pipeline:
             return {str(topic): str(name) for topic, name in mark.get("formats", {}).items()}
         if named.lower() == pipeline.lower():
-            return None  # file names ignore case here
+            return None  # this storage ignores the case of file names
         raise ValueError(f"it names pipeline {named!r}")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         content = json.dumps({"pipeline": pipeline})
         raise CorruptFile(
-            f"{path} cannot be read ({error!r}). It records that pipeline {pipeline} writes this table: restore the"
-            f" file, or write {content} into it"
+            f"{path} cannot be read ({error!r}). It records that pipeline {pipeline} writes this table: restore the "
+            f"file, or write {content} into it"
         ) from error
 
 
 def marking_pipelines(io: FileIO, paths: TablePaths) -> list[str]:
-    """The pipelines that have written a table, as far as they left marks, by name."""
+    """The names of the pipelines that left marks on a table, sorted."""
     names = io.list_names(f"{paths.root}/tidemark")
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 

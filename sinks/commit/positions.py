@@ -1,8 +1,8 @@
 """Source positions in snapshot properties: the position of a table, readable without the checkpoint.
 
-A commit records, per topic partition that feeds the table, the next offset to read. This makes a lost checkpoint
-recoverable: the table itself records what it holds. The commit also records the topic ids from Kafka: the offsets of a
-deleted topic say nothing about a topic that was recreated under its name.
+A commit records, for each topic partition that feeds the table, the next offset to read. So Tidemark recovers from a
+lost checkpoint: the table itself records what it has. The commit also records the topic ids from Kafka, because the
+offsets of a deleted topic are not valid in a topic recreated under its name.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ EMPTIED_PROPERTY = "tidemark.emptied"
 """A snapshot that follows a TRUNCATE: earlier rows are deleted, even those that the table never had."""
 
 RETRY_EDITED_PROPERTY = "tidemark.retry.edited"
-"""Of a snapshot with edited records, which no topic has."""
+"""In a snapshot with edited records, which no topic has."""
 
 RETRY_PROPERTY = "tidemark.retry"
-"""Of the snapshots of a retry: the pipeline whose bad records it applied."""
+"""In the snapshots of a retry: the pipeline whose bad records it applied."""
 REPLAY_PROPERTY = "tidemark.replay"
 REPLAYED_PROPERTY = "tidemark.replayed"
-"""Of the snapshots of a replay: its id, and the offsets up to which it has read."""
+"""In the snapshots of a replay: its id, and the offsets up to which it has read."""
 
 KEPT_BATCHES = 3
-"""For how many batches departed rows are kept; their new key comes in the next batch of the partition."""
+"""The number of batches for which departed rows are kept. The next batch of the partition brings their new key."""
 
 TopicPartition = tuple[str, int]
 
@@ -42,8 +42,8 @@ TopicPartition = tuple[str, int]
 def cut_key(place: TopicPartition) -> str:
     """The key, among the topic ids, of the offsets at which a partition was cut off: ``500,420``, oldest first.
 
-    In an unclean leader election a partition loses its end, and its offsets then go to other records. No topic can have
-    such a name.
+    In an unclean leader election a partition loses its newest records, and other records get their offsets. No topic
+    can have such a name.
     """
     return f"{place[0]}/{place[1]}"
 
@@ -57,7 +57,7 @@ ASIDE = "+"
 
 
 def aside_user(commit_user: str, number: int) -> str:
-    """The commit user of a reading beside the stream of a checkpoint, which has its own commit identifiers."""
+    """The commit user of a reading beside the stream of a checkpoint; it has its own commit identifiers."""
     return f"{commit_user}{ASIDE}{number}"
 
 
@@ -74,7 +74,7 @@ def aside_number(commit_user: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class FedBy:
-    """A source table whose rows a table holds, by the names that its events gave."""
+    """A source table that feeds a table, by the names in its events."""
 
     topic: str
     database: str | None
@@ -82,7 +82,7 @@ class FedBy:
     table: str
 
     def is_same(self, other: FedBy) -> bool:
-        """Whether both are one source table; events without a `source` block do not have every name."""
+        """Whether both are the same source table; events without a `source` block lack some names."""
         pairs = ((self.database, other.database), (self.schema, other.schema))
         is_same_table = self.topic == other.topic and self.table == other.table
         return is_same_table and all(a == b or a is None or b is None for a, b in pairs)
@@ -90,7 +90,7 @@ class FedBy:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a table has come: next offset per (topic, partition), and the commit user of the checkpoint behind it.
+    """How far a table has read: the next offset per (topic, partition), and the commit user of the checkpoint.
 
     ``floors`` are the offsets at which this commit user took over from an earlier checkpoint. The table has the rows
     below them, so they are dropped as long as the checkpoint lives.
@@ -106,13 +106,13 @@ class Position:
     writer: str = field(default="", compare=False)
     """The committer under the checkpoint: its stream, or work beside it that counts batches from 0."""
     topics: Mapping[str, str] = field(default_factory=dict)
-    """The ids of the topics that the offsets are of, where they are known."""
+    """The topic ids of the offsets, as far as they are known."""
     commit_count: int = 0
-    """How often the pipeline has committed to the table, under any checkpoint; 0 if not counted yet."""
+    """The number of commits of the pipeline to the table, under any checkpoint; 0 if not counted yet."""
     snapshot_id: int = field(default=0, compare=False)
-    """The snapshot that it was read from."""
+    """The snapshot that records the position."""
     commit_identifier: int = field(default=-1, compare=False)
-    """Of that snapshot; -1 where there is none."""
+    """The commit identifier of that snapshot; -1 without a snapshot."""
     commit_kind: CommitKind | None = field(default=None, compare=False)
 
     @property
@@ -134,7 +134,8 @@ class Position:
         )
 
     def started_over(self, commit_user: str) -> Position:
-        """The position under a new checkpoint that reads from the start: only the sources that fed the table stay."""
+        """The position under a new checkpoint that reads from the start: it keeps only the sources that fed the
+        table."""
         return Position(commit_user, {}, {}, self.sources, commit_count=self.commit_count)
 
     def under(self, commit_user: str, *, resumes: bool) -> Position:
@@ -148,7 +149,8 @@ class Position:
         return self.offsets if by_offsets else self.floors
 
     def has_read(self, source: FedBy) -> bool:
-        """Whether records of ``source`` are in the table; all of its topic are where no source table is recorded."""
+        """Whether the table has records of ``source``. If no source table of the topic is recorded, this holds for all
+        of them."""
         named = [one for one in self.sources if one.topic == source.topic]
         return any(map(source.is_same, named)) if named else bool(self.offsets_in(source.topic))
 
@@ -157,27 +159,27 @@ class Position:
         return {partition: offset for (name, partition), offset in self.offsets.items() if name == topic}
 
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
-        """The position of a table that ``source`` feeds too; known facts about the source stay."""
+        """The position with ``source`` as another source of the table; a source that is known already keeps its key."""
         return replace(self, sources={**self.sources, source: self.sources.get(source) or tuple(key)})
 
     def counted_from(self, batch_id: int) -> Position:
-        """The position for a writer whose next batch is ``batch_id``: what departed did so in the one before."""
+        """The position for a writer whose next batch is ``batch_id``: its departed rows count for the batch before."""
         return replace(self, departed={batch_id - 1: self.departed_texts} if self.departed else {})
 
     def with_departed(self, batch_id: int, texts: Sequence[str]) -> Position:
-        """The position with the rows that departed in a batch; a few batches later they are dropped."""
+        """The position with the rows that departed in a batch, without those of batches before ``KEPT_BATCHES``."""
         kept = {batch: of_batch for batch, of_batch in self.departed.items() if batch_id - KEPT_BATCHES < batch}
         return replace(self, departed={**kept, batch_id: tuple(texts)} if texts else kept)
 
     def is_of_another(self, topic: str, topic_ids: Mapping[str, str]) -> bool:
-        """Whether the offsets in a topic are of an earlier one of its name; without a known id they are not."""
+        """Whether the offsets in a topic belong to an earlier topic of its name. False without known ids."""
         known, now = self.topics.get(topic), topic_ids.get(topic)
         return known is not None and now is not None and known != now
 
     def among(self, topic_ids: Mapping[str, str]) -> Position:
         """The part of the position that is valid in the existing topics, by their ids (E5).
 
-        In a partition that was cut off since, it ends at the cut.
+        In a partition that lost its end since, the position ends where the loss begins.
         """
         ended = {topic for topic in self.topics if self.is_of_another(topic, topic_ids)}
         keys = {place: cut_key(place) for place in self.offsets}
@@ -197,10 +199,10 @@ class Position:
         return replace(self, offsets=now(self.offsets), floors=now(self.floors), topics=topics)
 
     def advanced(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> Position:
-        """The position after a batch that ended at ``ends``; an offset goes back only with a recreated topic.
+        """The position after a batch that ended at ``ends``; an offset decreases only in a recreated topic.
 
-        Where the topic of known offsets is not known, it is taken for the one of ``topic_ids`` once the batch is beyond
-        them all.
+        If the topic id of known offsets is unknown, the id in ``topic_ids`` counts once the batch is beyond all of
+        them.
         """
         ids = topic_ids or {}
         before = self.among(ids)
@@ -229,25 +231,25 @@ def to_properties(pipeline: str, position: Position) -> dict[str, str]:
 
 
 def departed_property(position: Position) -> dict[str, str]:
-    """What departed in the last batches, if something did, as a property of the snapshot."""
+    """The rows that departed in the last batches, as a property of the snapshot; empty without such rows."""
     if not position.departed:
         return {}
     return {DEPARTED_PROPERTY: json.dumps(position.departed, separators=(",", ":"))}
 
 
 def departed_of(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:
-    """Batch id to the rows that departed in it, as ``snapshot`` records them."""
+    """The rows that departed, by batch id, as ``snapshot`` records them."""
     departed = json.loads((snapshot.properties or {}).get(DEPARTED_PROPERTY, "{}"))
     return {int(batch): tuple(texts) for batch, texts in departed.items()}
 
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as snapshots record them, and Spark's checkpoint those in Kafka."""
+    """Offsets in the JSON text of snapshots, which is also that of Spark's checkpoint."""
     return json.dumps(nested_offsets(offsets), separators=(",", ":"))
 
 
 def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets by topic, then by partition as text, in order: as JSON documents have them."""
+    """Offsets by topic, then by partition as text, both sorted: the form in JSON documents."""
     nested: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
@@ -255,7 +257,7 @@ def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str,
 
 
 def offsets_of(nested: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """What ``nested_offsets`` was made of."""
+    """The inverse of ``nested_offsets``."""
     return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
 
 
@@ -264,7 +266,7 @@ def _from_text(text: str) -> dict[TopicPartition, int]:
 
 
 def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
-    """The position that ``snapshot`` records for ``pipeline``, if it does."""
+    """The position that ``snapshot`` records for ``pipeline``; None if it records none."""
     properties = snapshot.properties or {}
     if properties.get(PIPELINE_PROPERTY) != pipeline or OFFSETS_PROPERTY not in properties:
         return None
@@ -289,7 +291,7 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
 
 
 def is_for(snapshot: Snapshot, pipeline: str) -> bool:
-    """Whether a snapshot has records of ``pipeline``: of its stream, or of a retry; or of any replay."""
+    """Whether a snapshot has records of the stream or a retry of ``pipeline``, or of any replay."""
     properties = snapshot.properties or {}
     is_named = pipeline in (properties.get(PIPELINE_PROPERTY), properties.get(RETRY_PROPERTY))
     return is_named or REPLAY_PROPERTY in properties
@@ -297,21 +299,21 @@ def is_for(snapshot: Snapshot, pipeline: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Which positions snapshots record: the owner of a position, and the position itself."""
+    """How to find one kind of position in a snapshot: its owner, and the position itself."""
 
     writer_of: Callable[[Snapshot], str | None]
     position_of: Callable[[Snapshot, str], Position | None]
 
 
 OF_PIPELINES = Recorded(lambda snapshot: snapshot.properties.get(PIPELINE_PROPERTY), position_of)
-"""Positions of pipelines' streams, and of readings that catch tables up with them, by pipeline."""
+"""The positions of streams, and of readings that catch tables up, by pipeline."""
 
 
 def of_reading(user: str) -> Recorded:
-    """Positions of a reading beside the stream, by the user who commits its slices.
+    """The positions of a reading beside the stream, by the commit user of its slices.
 
-    Such a reading moves no position of the stream. A retry's position has no offsets: its slice numbers show which
-    slices the table has.
+    Such a reading does not move the position of the stream. The position of a retry has no offsets: its slice numbers
+    show which slices the table has.
     """
     return Recorded(lambda snapshot: user if snapshot.commit_user == user else None, _read_by)
 
@@ -329,7 +331,7 @@ def _read_by(snapshot: Snapshot, user: str) -> Position:
 
 
 def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
-    """The newest position of ``pipeline`` in a table; snapshots of other writers (compaction jobs) are passed over."""
+    """The newest position of ``pipeline`` in a table; skips snapshots of other writers, such as compaction jobs."""
     found = (position_of(snapshot, pipeline) for snapshot in snapshots.newest_first())
     return next((position for position in found if position is not None), None)
 

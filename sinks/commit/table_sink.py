@@ -1,11 +1,10 @@
-"""Driver side: one target table of a running pipeline: its schema, its state, its position, its commits.
+"""Driver side: one target table of a running pipeline, with its schema, state, position and commits.
 
 Exactly once (docs/INVARIANTS.md). A snapshot of the pipeline holds rows and, in its properties, the position up to
-which the table has all rows. Rows below the position are dropped before they are written, and a commit is published
-only on top of the position that its rows were planned on. So no row comes twice, because the table's rows are below the
-position. This covers a batch that runs again, an older process that still commits, a new checkpoint, and a killed
-slice. Dump files give offsets in any order: for them the number of the batch, which the snapshot has too, is the
-position.
+which the table has all rows. Tidemark drops rows below the position before it writes, and publishes a commit only on
+top of the position for which its rows were planned. So no row is written twice. This covers a repeated batch, an older
+process that still commits, a new checkpoint, and a killed slice. Dump files give offsets in any order: for them the
+batch number in the snapshot is the position.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from sinks.commit.positions import (
 from sinks.exchange.target import Routing, Target
 
 TopicIds = Callable[[], Mapping[str, str]]
-"""Gives the topics that are read, by name the id that they got when they were made."""
+"""Returns the ids of the topics that are read, by name. Kafka assigns an id when it creates a topic."""
 
 
 class RunTwice(ConfigError):
@@ -62,7 +61,7 @@ def rolled_back(identifier: str, pipeline: str) -> RolledBack:
 
 
 class TableSink:
-    """A target table as the driver sees it. One batch at a time; another thread may compact its appended rows."""
+    """A target table on the driver. It commits one batch at a time; another thread may compact appended rows."""
 
     def __init__(
         self,
@@ -79,10 +78,10 @@ class TableSink:
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
-        ``by_offsets``: the source gives each offset of a partition once, in order; False of dump files. With
-        ``reading`` the commits are not of the stream: they leave the pipeline's position as it is. ``topic_ids`` gives
-        the ids of the topics that are read: positions in others of their names count no more. ``noted`` is the
-        position that the checkpoint has noted: for a table whose snapshots no longer show one.
+        ``by_offsets``: the source gives each offset of a partition once, in order; False for dump files. With
+        ``reading`` the commits do not move the pipeline's position. ``topic_ids`` returns the ids of the topics that
+        are read: positions in earlier topics of their names are not valid. ``noted`` is the position that the
+        checkpoint has noted: for a table whose snapshots no longer show one.
         """
         self.identifier = identifier
         self.table = table
@@ -100,7 +99,7 @@ class TableSink:
         """The source tables of the table seen in this run."""
         self._noted = noted or Position(self._owner, {})
         self.position: Position
-        """How far the table has come with the last commit."""
+        """The position of the table after the last commit."""
         self._properties_of = partial(to_properties, pipeline) if reading is None else reading.properties_of
         if reading is None:
             self._own = OwnPosition(
@@ -128,11 +127,11 @@ class TableSink:
             self._fed.update(self._recorded[pipeline].sources)
         self._take(found)
         self.found_batch = -1 if found is None or found.writer != commit_user else found.commit_identifier
-        """The batch of the stream that was the newest in the table when the sink was made; -1 where none was."""
+        """The newest batch of the stream in the table when the sink was created; -1 without one."""
         self._planned_on = self._commit.rollback_count
-        """How often the table had been rolled back when the tasks of the batch got its state."""
+        """The number of rollbacks of the table when the tasks of the batch got its state."""
         self._everybody: tuple[SnapshotIdentity | None, Mapping[str, Position]] = (None, {})
-        """The newest position of each pipeline, and the snapshot at which they were looked for."""
+        """The newest position of each pipeline, and the newest snapshot at that moment."""
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
@@ -150,11 +149,11 @@ class TableSink:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the pipeline has written the table, and no snapshot shows its position any more."""
+        """Whether the pipeline has written the table, but no snapshot shows its position any longer."""
         return self._own.is_hidden
 
     def _own_part(self, position: Position) -> Position:
-        """What counts of a recorded position under this checkpoint."""
+        """The part of a recorded position that is valid under this checkpoint."""
         return position.under(self._owner, resumes=self._resumes)
 
     @property
@@ -164,13 +163,13 @@ class TableSink:
 
     @property
     def sources(self) -> Mapping[FedBy, tuple[str, ...]]:
-        """The source tables that feed the table, whatever pipeline brings them, with the message key of each."""
+        """The source tables that feed the table through any pipeline, with the message key of each."""
         recorded = {source: key for position in self._recorded.values() for source, key in position.sources.items()}
         return {**recorded, **self.position.sources}
 
     @property
     def fed_before(self) -> frozenset[FedBy]:
-        """The sources that had brought records when the sink was created."""
+        """The sources with records in the table when the sink was created."""
         return frozenset(source for position in self._recorded.values() for source in position.sources)
 
     @property
@@ -180,9 +179,10 @@ class TableSink:
         return frozenset(topics - {source.topic for source in self.sources})
 
     def read_by_others(self, source: FedBy) -> dict[str, dict[int, int]]:
-        """Next offsets in its topic of the pipelines that have brought records of ``source``; none where this one has.
+        """By pipeline, the next offsets in the topic of ``source``, if other pipelines wrote its records and this one
+        did not.
 
-        The pipelines are those that have ever written the table, as far as their snapshots are there.
+        All pipelines count that have written the table, as far as their snapshots exist.
         """
         own = self._recorded.get(self._pipeline)
         if own is not None and own.has_read(source):
@@ -199,15 +199,15 @@ class TableSink:
         }
 
     def check_first(self, check: Callable[[], None]) -> None:
-        """Call ``check``, and again whenever others have committed until this one's next commit is published.
+        """Call ``check`` now, and after each commit of another writer until this sink's next commit is published.
 
-        An exception in it ends that commit: if two begin at the same moment, the later one sees the earlier.
+        If it raises, that commit fails: of two processes that begin at the same moment, the later one sees the earlier.
         """
         check()
         self._first_checks.append(check)
 
     def _check_not_rolled_back(self) -> None:
-        """Raises RolledBack if commits that the sink continued from are gone: their rows would be missing for ever."""
+        """Raises RolledBack if the table lost commits that the sink continued from: their rows would stay missing."""
         own = self._own
         newest = own.look(self._commit.state.snapshot)
         count = 0 if newest is None else newest.commit_count
@@ -218,17 +218,16 @@ class TableSink:
             raise rolled_back(self.identifier, self._pipeline)
 
     def _check_alone(self, newest: Position | None) -> None:
-        """RunTwice where another checkpoint of the pipeline has committed since this one began."""
+        """Raises RunTwice if another checkpoint of the pipeline has committed since this one began."""
         if newest is not None and newest.commit_user != self._owner and newest.snapshot_id > self._began_at:
             raise RunTwice(
-                f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint since this"
-                f" one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would write "
-                f"every record. Stop one of them, then restart the other one: it continues from the positions in the "
-                f"tables"
+                f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint since this "
+                f"one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would write "
+                "every record. Stop one of them, then restart the other: it continues from the positions in the tables"
             ).without_values()
 
     def _check_same_base(self) -> None:
-        """CommitConflict where the state that the tasks got has changed: the batch must be planned again."""
+        """Raises CommitConflict if the state that the tasks got has changed: the batch must be planned again."""
         if self._commit.rollback_count != self._planned_on:
             raise CommitConflict(
                 f"table {self.identifier} was rolled back during a batch: Tidemark writes the batch again"
@@ -237,7 +236,7 @@ class TableSink:
         if own.look(self._commit.state.snapshot) != own.base:
             raise CommitConflict(
                 f"another process of pipeline {self._pipeline} has committed to table {self.identifier} during a "
-                f"batch: Tidemark plans the batch again, without the rows that the table has"
+                "batch: Tidemark plans the batch again, without the rows that the table has"
             ).without_values()
 
     def _check_anew(self) -> None:
@@ -262,7 +261,7 @@ class TableSink:
         return self._commit.state
 
     def refresh(self) -> None:
-        """Catch up with schemas and snapshots that other writers have published since."""
+        """Load the schemas and snapshots that other writers have published."""
         with self._lock:
             newest = self.table.refreshed()
             if newest is not self.table:
@@ -280,11 +279,12 @@ class TableSink:
             self._use(self.table.evolve(changes, time_ms))
 
     def routing(self) -> Routing:
-        """The facts for the decode tasks, as far as known already: no look at the storage."""
+        """The facts for the decode tasks, as far as known; does not read storage."""
         return Routing(self.table.schema, self.table.options, self.table.lanes(self._live_files()), self._floors)
 
     def share_keys(self, lanes: int) -> None:
-        """Distribute the keys of all partitions over this many lanes from now on, because the options do not fit."""
+        """Distribute the keys of all partitions over this many lanes from now on, because the options set none that
+        fits."""
         with self._lock:
             self._key_lanes = lanes
 
@@ -306,7 +306,7 @@ class TableSink:
             )
 
     def idle_target(self) -> Target:
-        """The target of a batch that leaves the table out; asks the storage nothing."""
+        """The target of a batch that leaves the table out; does not read storage."""
         with self._lock:
             return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_paused=True)
 
@@ -322,31 +322,31 @@ class TableSink:
 
     @property
     def _floors(self) -> Mapping[TopicPartition, int]:
-        """Rows below these offsets are in the table already."""
+        """The table has all rows below these offsets."""
         return self.position.among(self._topic_ids()).floors_of(by_offsets=self.drops_by_offset)
 
     def has_passed(self, places: Mapping[TopicPartition, int]) -> bool:
-        """Whether the table has all rows up to these offsets, where its position shows that."""
+        """Whether the position shows that the table has all rows up to these offsets."""
         floors = self._floors
         return all(floors.get(place, 0) >= end for place, end in places.items())
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
-        """Whether an earlier run of ``batch_id`` has committed to the table, or a later batch has."""
+        """Whether an earlier run of ``batch_id``, or a later batch, has committed to the table; reads storage."""
         with self._lock:
             self._commit.refresh()
             return self._has_number(batch_id, started_ms)
 
     def has_number(self, batch_id: int, started_ms: int | None) -> bool:
-        """As ``is_appended``, as of the last look at the table; False where offsets show which rows it has."""
+        """``is_appended`` as of the last look at the table; False if offsets show which rows it has."""
         with self._lock:
             return not self.drops_by_offset and self._has_number(batch_id, started_ms)
 
     def _has_number(self, batch_id: int, started_ms: int | None) -> bool:
-        """The same as of the last look at the table."""
+        """``is_appended`` as of the last look at the table, for every source."""
         return self._own.has_step(batch_id, self.state.snapshot, started_ms)
 
     def has_rows(self, batch_id: int, ends: Mapping[TopicPartition, int], started_ms: int | None) -> bool:
-        """Whether the table has the rows of ``batch_id``, which ends at ``ends``; asks the storage."""
+        """Whether the table has the rows of ``batch_id``, which ends at ``ends``; reads storage."""
         with self._lock:
             if self.drops_by_offset:
                 self._own.look(self._commit.refresh().snapshot)
@@ -361,7 +361,7 @@ class TableSink:
     def unfinished_batch(self, closed_batch: int | None) -> int | None:
         """The newest batch that may have left compactions to do: it appended rows and did not compact them.
 
-        ``closed_batch`` is the last one that Spark took for done. If it compacts fully, that is due also without rows.
+        ``closed_batch`` is the last one that Spark recorded as done. Its full compaction is due even without rows.
         """
         newest = self._own.look(self.state.snapshot)
         if newest is not None and newest.writer != self._user:
@@ -374,10 +374,10 @@ class TableSink:
     def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
         """Buckets that ``batch_id`` must compact even if no rows arrive for them.
 
-        In a batch that compacts fully, all that have files below their highest level, of whatever batch. Otherwise, if
-        readers wait, those that an earlier run of the batch appended to but did not compact. Also all buckets with
-        level-0 files, of any batch or writer, if readers would not see their rows until more rows arrive. That is as of
-        the last ``refresh``.
+        If the batch compacts fully: all buckets with files below their highest level, of any batch. Otherwise, if
+        readers wait: those that an earlier run of the batch appended to but did not compact. In either case, all
+        buckets with level-0 files of any writer, if readers would see their rows only after more rows arrive. The
+        result is as of the last ``refresh``.
         """
         if self.table.options.write_only:
             return ()
@@ -400,13 +400,14 @@ class TableSink:
         *,
         is_emptied: bool = False,
     ) -> CommitResult:
-        """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
+        """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. It is idempotent per batch id.
 
-        Without messages it is an empty snapshot with the position. ``is_emptied``: it follows a TRUNCATE.
+        Without messages it publishes an empty snapshot with the position. ``is_emptied``: the commit follows a
+        TRUNCATE.
 
-        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
-        against another writer's, or against a rescale, is dropped, and the result reports it: ``pending_compactions``
-        has the buckets to compact again.
+        ``started_ms``: when Spark first planned the batch; no commit of it is older. If another writer's compaction or
+        a rescale wins, the compaction of this batch is dropped. The result reports that, and ``pending_compactions``
+        returns the buckets to compact again.
         """
         with self._lock:
             known = self.position if self.position.writer == self._user else self.position.counted_from(batch_id)

@@ -1,4 +1,4 @@
-"""A blob: the changes of one lane from one stretch of one topic partition, as a row that Spark can shuffle.
+"""A blob: the changes of one lane from one range of one topic partition, as a row that Spark can shuffle.
 
 The rows travel as one Arrow IPC buffer. So a shuffle moves a few large values instead of many small rows, and tables of
 different schemas share one shuffle. Rows with a negative ``target`` carry reports of a decode task instead.
@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_table import Lane
 
 REPORT = -1
-"""``target`` of a row whose data is a pickled report, or another result of a task, and no changes."""
+"""The ``target`` of a row whose data is not changes but a pickled report, or another result of a task."""
 
 BLOB_DDL = (
     "slot int, target int, partition binary, lane int, topic string, topic_partition int,"
@@ -52,14 +52,15 @@ class Blob:
     row_count: int
     data: pa.Buffer | bytes
     file: str = ""
-    """File that holds the data instead, on a disk that all tasks share; see ``sinks.exchange.spool``."""
+    """The file with the data, on a disk that all tasks share; empty if ``data`` has it. See
+    ``sinks.exchange.spool``."""
     file_offset: int = 0
     byte_count: int = 0
-    """Where in that file, in bytes."""
+    """The position in that file, in bytes."""
 
     @property
     def arrival(self) -> tuple[str, int, int]:
-        """Sort key that restores the order of arrival among the blobs of one lane."""
+        """The sort key for the order of arrival among the blobs of one lane."""
         return (self.topic, self.topic_partition, self.first_offset)
 
 

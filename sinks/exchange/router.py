@@ -1,8 +1,7 @@
-"""Executor side: split the decoded changes of one table into blobs, one per lane; rows keep their order of arrival.
+"""Executor side: splits the decoded changes of one table into blobs, one per lane; rows keep their order of arrival.
 
-If any task may write any row, all tasks share the rows of a lane: stretches of offsets go to them in turn. The offset
-of a row alone decides its share, so a decode task that runs again gives the same shares, however Spark cuts its
-records.
+If any task may write any row, all tasks share the rows of a lane: ranges of offsets go to them in turn. The share of a
+row follows from its offset alone. So a repeated decode task gives the same shares, however Spark splits its records.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from sinks.exchange.slots import slot_keys, slot_of
 from sinks.exchange.target import OFFSET, Routing
 
 STRETCH_OFFSETS = 4096
-"""How many consecutive records stay together: a smaller batch makes one file, a large one keeps all tasks busy."""
+"""The number of consecutive records that stay together: a smaller batch makes one file, a larger one keeps all tasks
+busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a stretch of changes was read."""
+    """Where a range of changes was read."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, sl
 
 
 def _shared(lanes: Iterator[tuple[Lane, pa.Table]], slots: int) -> Iterator[tuple[Lane, pa.Table]]:
-    """Each lane as up to ``slots`` ones, whose numbers give the share."""
+    """Each lane split into up to ``slots`` lanes, whose numbers are the shares."""
     for lane, rows in lanes:
         stretches = np.asarray(rows.column(OFFSET)) // STRETCH_OFFSETS
         starts = np.flatnonzero(np.r_[True, stretches[1:] != stretches[:-1]])

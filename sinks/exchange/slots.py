@@ -1,8 +1,8 @@
 """Which write task owns a lane: a slot number, and the integer that makes Spark's hash partitioner pick that slot.
 
 Spark's ``repartition(n, column)`` sends a row to ``pmod(Murmur3(column, seed 42), n)``. Hashing a few bucket numbers
-spreads them badly: of two buckets, both often go to one task. So the column holds, for each slot, the smallest integer
-whose hash is that slot.
+spreads them badly: both of two buckets often go to one task. So the column has, for each slot, the smallest integer
+that Spark sends there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def spark_hash_int(value: int) -> int:
 
 @lru_cache(maxsize=16)
 def slot_keys(slots: int) -> tuple[int, ...]:
-    """For each slot of ``slots`` the integer that Spark's partitioner sends there."""
+    """For each of ``slots`` slots the integer that Spark's partitioner sends there."""
     keys: dict[int, int] = {}
     candidate = 0
     while len(keys) < slots:

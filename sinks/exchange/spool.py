@@ -1,9 +1,9 @@
 """Blobs on a local disk: if all tasks run on one machine, large blobs bypass Spark's shuffle.
 
-Otherwise a blob of decoded rows would be copied five times between the worker that decodes it and the one that writes
-it. The tasks give the driver only names of files. The driver's data for other tasks, their plan and these names, are
-here too. A file belongs to one batch; the driver removes the batch's files after it. The files are in a directory that
-no other user can read or write, because they hold rows and are unpickled.
+A shuffle would copy the rows of a blob five times between the worker that decodes them and the one that writes them.
+Through the spool, tasks give the driver only file names. The spool also carries the driver's data for tasks: their plan
+and these names. After a batch the driver removes its files. No other user can read or write the directory, because the
+files contain rows and are unpickled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paimon_table.storage.private_directory import ensure_private, make_file, op
 from sinks.exchange.blob import REPORT, Blob
 
 SMALLEST_BYTES = 64 << 10
-"""Fewer bytes travel with the names: a file of their own would cost more."""
+"""Below this size, data travels with the names: a separate file would cost more."""
 
 _POLL_S = 0.002
 
@@ -45,18 +45,18 @@ class Spool:
         return _new_spool(process_directory(parent))
 
     def beside(self) -> Spool:
-        """Another spool, which is cleared on its own."""
+        """Another spool, which is cleared separately."""
         return _new_spool(os.path.dirname(self.directory))
 
     def put(self, blobs: Sequence[Blob]) -> list[Blob]:
-        """The blobs with their data in one file, if these are large together; reports stay as they are."""
+        """The blobs with their data in one file, if together they are large; reports are unchanged."""
         if sum(len(blob.data) for blob in blobs if blob.target != REPORT) < SMALLEST_BYTES:
             return list(blobs)
         file = f"{self.directory}/{uuid.uuid4()}"
         placed = []
         with self._writing(), _new_file(file) as out:
             for blob in blobs:
-                if blob.target == REPORT:  # the driver reads it, without the file
+                if blob.target == REPORT:  # the driver reads it without the file
                     placed.append(blob)
                     continue
                 out.write(bytes(-out.tell() % _ALIGNMENT))
@@ -119,12 +119,12 @@ class Spool:
         return found
 
     def clear(self) -> None:
-        """Remove the files that tasks have read; files that a worker still maps stay readable."""
+        """Remove all files; those that a worker still maps stay readable."""
         shutil.rmtree(self.directory, ignore_errors=True)
         ensure_private(self.directory)
 
     def remove(self) -> None:
-        """The spool is no longer used."""
+        """Remove the spool, which is no longer used."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

@@ -12,22 +12,23 @@ UNAVAILABLE = "_UNAVAILABLE"
 """Column of change rows: positions of the columns whose value the source did not send."""
 
 OTHER_KEY = "_OTHER_KEY"
-"""Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
-order. A delete has the new key, a row with values that were not sent has the old one."""
+"""Optional column of change rows: the other key of a key change, as JSON text of a list in primary key order. A delete
+has the new key, a row with values that were not sent has the old one."""
 
 WEAK = "_WEAK"
-"""Column of change rows of a table that keeps versions: a row that leaves no trace where it changes nothing."""
+"""Column of change rows of a table that keeps versions: whether the row adds nothing if it changes nothing."""
 
 ORDERED = "_ORDERED"
 """Optional column of change rows: whether a delete has sequence columns of its own."""
 
 OFFSET = "_OFFSET"
-"""Column of change rows: Kafka offset of the record a row came from."""
+"""Column of change rows: the Kafka offset of the row's record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The facts about a target for a decode task: no storage, so that no secrets travel with the job's properties."""
+    """The facts about a target for a decode task. It has no storage, so that no secrets travel with the job's
+    properties."""
 
     schema: TableSchema
     options: TableOptions
@@ -35,15 +36,15 @@ class Routing:
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Per (topic, partition) the offset up to which the table has all rows: those below are dropped."""
     cuts: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """Per (topic, partition) the offset behind the newest TRUNCATE of the batch: rows below are left out."""
+    """Per (topic, partition) the offset after the newest TRUNCATE of the batch: rows below are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """One table of a batch plan.
 
-    ``live`` are the files of the buckets at the plan's snapshot. ``is_appended`` says that the rows of the batch are in
-    the table, where the number of the batch shows it: its changes are dropped.
+    ``live`` are the files of the buckets at the plan's snapshot. If ``is_appended``, the batch number shows that the
+    table has the rows of the batch, so its changes are dropped.
     """
 
     identifier: str
@@ -55,12 +56,13 @@ class Target:
     departed: tuple[str, ...] = ()
     """Rows that moved to another key at the end of the last batches, as texts of ``sinks.write.departed``."""
     deleted_at: str | None = None
-    """The column with the time of the delete, where a delete keeps its row."""
+    """The column with the time of the delete, if a delete keeps its row."""
     versions: VersionColumns | None = None
-    """Where the table keeps every version of a row."""
+    """The version columns, if the table keeps every version of a row."""
     is_filtered: bool = False
-    """Whether some rows of a source are left out: a row that left the table may have changed since, and come back."""
+    """Whether a filter leaves some rows of a source out: a row may leave the table, change outside of it, and
+    return."""
     former_columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Column -> the columns that have held the values of its source column, before that got another type."""
+    """By column, the columns that had its values before the source column changed its type."""
     is_paused: bool = False
     """Whether the batch continues without the table, which is neither read nor written."""

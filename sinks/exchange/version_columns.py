@@ -1,7 +1,7 @@
-"""The columns of a table that keeps every version of a row: from when to when a version holds, and by which records.
+"""The columns of a table that keeps every version of a row: the times between which a version holds, and its records.
 
 The primary key of such a table is the key of the row, followed by the first two of these columns. The offsets of the
-records put changes of one millisecond into their order, and distinguish a change that is read again from another one.
+records order changes of one millisecond, and distinguish a repeated change from another one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class VersionColumns:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The part of the primary key behind the key of the row."""
+        """The part of the primary key after the key of the row."""
         return self.valid_from, self.from_offset
 
     @property
@@ -59,5 +59,5 @@ class VersionColumns:
         return f"scd2:{self.valid_from},{self.valid_to},{self.is_current}"
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
-        """The columns of a primary key that distinguish rows, and not their versions."""
+        """The columns of a primary key that distinguish rows, not their versions."""
         return tuple(name for name in primary_key if name not in self.key)

@@ -1,4 +1,4 @@
-"""Executor side: the changes that one write task received, by lane, in order of arrival and without gaps."""
+"""Executor side: the changes that one write task received, by lane, in order of arrival, with gaps filled."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class ArrivedRows:
         self._writers: dict[BucketId, BucketWriter] = {}
 
     def filled(self, lane: Lane) -> Filled:
-        """The rows of a lane, with values that the source left out filled in.
+        """The rows of a lane, with filled gaps: the values that the source did not send.
 
-        If a delete keeps its row, it is an update here. If the table keeps versions, these are the versions that the
-        rows add, change or remove.
+        If a delete keeps its row, it becomes an update. If the table keeps versions, the result is the versions that
+        the rows add, change or remove.
         """
         if self._target.versions is not None:
             return self._versions(lane, self._target.versions)
@@ -68,10 +68,10 @@ class ArrivedRows:
         return replace(filled, rows=_kept_deletes(filled.rows.filter(self._has_effect(lane, column)), column))
 
     def _has_effect(self, lane: Lane, deleted_at: str) -> pa.Array:
-        """Which rows of a lane to keep: all but deletes of rows that are already marked as deleted.
+        """Which rows of a lane to keep: all but deletes of rows that are marked as deleted already.
 
-        Under a filter, deletes of rows that the table lacks have no effect either: most of these are updates of rows
-        that never were in the table.
+        Under a filter, deletes of rows that the table lacks have no effect either. Most of them are updates of rows
+        that the filter always left out.
         """
         rows = self._rows(lane)
         kept = np.asarray(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)).copy()
@@ -138,9 +138,9 @@ class ArrivedRows:
         return self._writer(bucket).find_beginning(keys).select(self._context.schema.column_names)
 
     def _departing(self, lane: Lane, rows: pa.Table, filler: GapFiller) -> pa.Table | None:
-        """The rows that the last change of a topic partition in the lane takes to another key.
+        """The rows that the last change of each topic partition in the lane moves to another key.
 
-        Of postponed buckets none, in which rows cannot be looked up.
+        None in postponed buckets, where rows cannot be looked up.
         """
         if OTHER_KEY not in rows.column_names or self._context.options.is_postponed:
             return None
@@ -233,7 +233,8 @@ class ArrivedRows:
         return found.filter(pc.is_null(found.column(self._target.deleted_at)))
 
     def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
-        """Rows that the table had at some time; none under a filter, because outside of it they may have changed."""
+        """The last rows of these keys that the table ever had; none under a filter, because they may have changed
+        outside of it."""
         if self._target.is_filtered:
             return self._context.schema.arrow_schema.empty_table()
         if self._target.versions is not None:
@@ -241,7 +242,8 @@ class ArrivedRows:
         return former_rows(self._context, bucket, keys, self._environment, self._target.live.of(bucket).files)
 
     def _histories_of_key(self, key: Key) -> Histories:
-        """The lane of a primary key, given in primary key order; its changes count if this task owns the lane."""
+        """The histories in the lane of a primary key, given in primary key order. They have its changes if this task
+        owns the lane."""
         schema = self._context.schema
         types = [schema.arrow_schema.field(name).type for name in self._key]
         columns = [pa.array([value], t) for value, t in zip(key, types, strict=True)]
@@ -257,7 +259,7 @@ def _groups(options: TableOptions) -> dict[str, ColumnOrder]:
 
 
 def _kept_deletes(rows: pa.Table, deleted_at: str) -> pa.Table:
-    """The rows, in which deletes with a time are updates; deletes of a changed key have a time too."""
+    """The rows with each delete that has a time as an update; deletes of a key change have a time too."""
     kinds = rows.column(VALUE_KIND)
     is_kept = pc.and_(pc.equal(kinds, RowKind.DELETE), pc.is_valid(rows.column(deleted_at)))
     kinds = pc.if_else(is_kept, pa.scalar(int(RowKind.UPDATE_AFTER), kinds.type), kinds)

@@ -1,4 +1,4 @@
-"""Executor side: write the lanes that one task owns and return commit messages, never data.
+"""Executor side: writes the lanes that one task owns and returns commit messages, never data.
 
 A write task receives whole lanes: every blob of a lane of one batch arrives in the same task. It restores the order of
 arrival, fills values that the source left out, and gives the rows to the engine. The engine assigns buckets and writes
@@ -46,10 +46,10 @@ from sinks.write.unsent import Unsent
 RESULT_DDL = "data binary"
 
 SMALL_BYTES = 2 << 20
-"""Most rows of one table in one task, or stored rows of one bucket, that are written in parallel with other tables."""
+"""A table with at most this many rows in one task, or stored rows in one bucket, is written in parallel with others."""
 
 _BESIDE_BYTES = 8 * SMALL_BYTES
-"""Bytes of those that are written at a time: each one takes a few times its bytes of memory."""
+"""The most bytes that are written in parallel; memory use is a few times as high."""
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
@@ -58,28 +58,28 @@ _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
 def is_of_machine(error: OSError) -> bool:
     """Whether a failure of storage concerns every table.
 
-    Storage does not answer, memory, open files or disk space
-    have run out, or the file system has become read-only.
+    It does if storage does not answer, the file system has become read-only, or memory, open files or disk space ran
+    out.
     """
     return passes(error) or error.errno in _OF_THE_MACHINE
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of writing one lane or compacting one bucket: the messages to commit, and where the time went."""
+    """The result of writing one lane or compacting one bucket: the messages to commit, and the time of each step."""
 
     target: int
     messages: tuple[CommitMessage, ...]
     """One for each bucket."""
     row_count: int
     seconds: dict[str, float]
-    """Per named step."""
+    """Seconds by name of the step."""
     unsent: Unsent = field(default_factory=dict)
-    """Values that the source left out and no row gives for certain."""
+    """The values that the source did not send and that no row gives for certain."""
     due: tuple[BucketId, ...] = ()
     """The buckets to compact once the messages are committed."""
     departed: str | None = None
-    """Rows that moved to a key which a later batch brings, as the text of ``sinks.write.departed``."""
+    """The rows that moved to a key of a later batch, as the text of ``sinks.write.departed``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What kept a task from writing a lane or compacting a bucket, and would again."""
+    """An error that stops a task from writing a lane or compacting a bucket, and would stop a retry too."""
 
     error: TidemarkError
     target: int
@@ -104,20 +104,20 @@ class WriteTask:
     batch_id: int
     targets: tuple[Target, ...]
     lookup_root: str | SharedDirectory
-    """Directory of lookup files, or how to find it on the machine of the task."""
+    """The directory of lookup files, or a function that returns it on the machine of the task."""
     in_place: bool = False
-    """Whether any task may write any row, so that the decode tasks write theirs."""
+    """Whether any task may write any row, so that decode tasks write their own rows."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Only append, for one Spark job with the decode tasks; their reports pass through."""
+        """Append only, in one Spark job with the decode tasks; passes their reports through."""
         slot = SlotWriter(self, (blob for batch in batches for blob in from_record_batch(batch)))
         for result in slot.append():
             yield _result_batch(result)
 
     def answer(self, target_index: int, number: int, work: Callable[[], WriteResult]) -> bytes:
-        """The pickled result of ``work``, or a ``Failed`` for what concerns the table alone: the driver decides on it.
+        """The pickled result of ``work``. For an error that concerns the table alone, a ``Failed``: the driver decides.
 
-        Anything else is a fault of ours, or of the machine, and ends the job.
+        Any other error is a bug, or a fault of the machine, and ends the job.
         """
         place = f"table {self.targets[target_index].identifier}, bucket {number}"
         try:
@@ -136,13 +136,14 @@ class WriteTask:
             return pickle.dumps(Failed(storage_failure(error, f"{place}: storage does not answer"), target_index))
 
     def compact(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> bytes:
-        """``compact_bucket`` as a pickled result, by the writer that appended the rows if it is still there."""
+        """The pickled result of ``compact_bucket``; ``writer`` is the one that appended the rows, if it still
+        exists."""
         result = self.answer(target_index, bucket.bucket, partial(self.compact_bucket, target_index, bucket, writer))
         faults.reached("between-compactions", self.batch_id)
         return result
 
     def compact_bucket(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> WriteResult:
-        """Compact the existing files: level 0 as the strategy wants, all levels if that is due."""
+        """Compact the existing files: level 0 by the strategy, all levels if a full compaction is due."""
         take_seconds()
         started = time.perf_counter()
         target = self.targets[target_index]
@@ -151,7 +152,7 @@ class WriteTask:
         return WriteResult(target_index, (message,), 0, _steps(started))
 
     def environment(self) -> WriterEnvironment:
-        """What writers need of the machine that the task runs on."""
+        """The facts about the task's machine that writers need."""
         root = self.lookup_root
         return WriterEnvironment(root if isinstance(root, str) else root.path())
 
@@ -160,7 +161,7 @@ class WriteTask:
 
 
 class _Opened:
-    """The state that the lanes of one table share in a task, created with the first lane."""
+    """The state that the lanes of one table share in a task; the first lane creates it."""
 
     def __init__(self) -> None:
         self._made: tuple[ArrivedRows, BucketAssigner] | None = None
@@ -176,12 +177,12 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A bucket to compact, by the writer that appended to it if there is one."""
+    """A bucket to compact, and the writer that appended to it, if there is one."""
 
     target: int
     bucket: BucketId
     stored_bytes: int
-    """Size of the files that it has."""
+    """The size of its files."""
     writer: Writer | None = None
 
 
@@ -197,9 +198,9 @@ class SlotWriter:
         self._lock = threading.Lock()
 
     def append(self) -> Iterator[bytes]:
-        """Write the rows of the blobs to level 0; the results follow the reports that are among the blobs.
+        """Write the rows of the blobs to level 0. The results follow the reports among the blobs.
 
-        Tables with few rows are written side by side, each by one thread.
+        Tables with few rows are written in parallel, each by one thread.
         """
         started = time.perf_counter()
         arrived: defaultdict[int, defaultdict[Lane, list[Blob]]] = defaultdict(lambda: defaultdict(list))
@@ -287,7 +288,7 @@ class SlotWriter:
         self._due.append(due)
 
     def compact(self) -> Iterator[bytes]:
-        """Do the compactions that the appended rows made due; their messages hold once the rows are committed.
+        """Run the compactions that the appended rows made due. Commit their messages after those of the rows.
 
         Tables with few new rows come first, so that their compactions finish before the compaction of a hot bucket.
         """
@@ -309,9 +310,9 @@ class CompactTask:
 
 
 def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
-    """The results of compactions, each as it is done: small buckets side by side, the others in their order.
+    """The results of compactions, each when it is done: small buckets in parallel, the others in their order.
 
-    Empties ``due``, so that the rows that a writer holds go with its compaction.
+    Empties ``due``, so that each compaction frees the rows of its writer.
     """
     small = [each for each in due if each.stored_bytes <= SMALL_BYTES]
     large = [each for each in due if each.stored_bytes > SMALL_BYTES]
@@ -327,7 +328,7 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
 
 
 def _at_once(task: WriteTask, sizes: Sequence[int]) -> int:
-    """How many pieces of work of these sizes may run at the same time, whichever pieces coincide."""
+    """How many pieces of work of these sizes may run in parallel, whichever pieces coincide."""
     if faults.is_wanted() or len(sizes) < 2:
         return 1
     fitting = _BESIDE_BYTES // max(1, *sizes)

@@ -1,8 +1,8 @@
-"""Executor side: deletes of tables with a ``sequence.field`` take part in the order of the row that they delete.
+"""Executor side: a delete in a table with a ``sequence.field`` gets the sequence of the row that it deletes.
 
-The image of a deleted row cannot be trusted beyond its key. With PostgreSQL's default replica identity the source sends
-only the key, and Debezium invents the rest: a zero for a NOT NULL version. Such a delete would sort before the row and
-never apply. So the sequence columns of a delete count as not sent: they are filled from the row before it. At an equal
+Only the key of a deleted row's image is reliable. With PostgreSQL's default replica identity the source sends only the
+key, and Debezium invents the rest: a zero for a NOT NULL version. Such a delete would sort before the row and have no
+effect. So the sequence columns of a delete count as not sent, and get the values of the row before it. At an equal
 sequence the later arrival wins, which is the delete.
 """
 

@@ -1,9 +1,9 @@
-"""Rows that moved to another key in the last change of a batch, kept for the batch that brings that key.
+"""Departed rows: they moved to another key in the last change of a batch, and are kept for the batch with that key.
 
-Debezium writes a change of the primary key as a delete and, right behind it, a create whose values may be left out.
-When a batch ends between the two, the row may be in no snapshot: it came, or changed, and was deleted within that
-batch. So its values are recorded with the snapshot of the delete. The delete is the last change of its topic partition
-then, hence of its lane from there: no more rows are kept than that.
+Debezium writes a key change as a delete and, right after it, a create that may lack values. If a batch ends between the
+two, the row may be in no snapshot, because the same batch also created or changed it. So the snapshot of the delete
+records its values. In that case the delete is the last change of its topic partition, so each lane keeps at most one
+row per partition.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _SCHEMA = b"schema"
 
 
 def to_text(rows: pa.Table, schema: TableSchema) -> str:
-    """Rows under a version of the schema, as one word of ASCII."""
+    """Rows with the id of their schema, as one word of ASCII."""
     rows = rows.replace_schema_metadata({_SCHEMA: str(schema.id)})
     return base64.b64encode(encode_rows(rows, compression="zstd")).decode()
 
 
 def by_key(texts: Iterable[str], key: Sequence[str], context: TableContext) -> dict[Key, Values]:
-    """The rows by their primary keys, under the current schema; of one key the row of the last text counts.
+    """The rows by primary key, under the current schema; for each key the row of the last text counts.
 
-    A column that the table has got since is not among the values of a row.
+    The values of a row do not include columns that the table got later.
     """
     found: dict[Key, Values] = {}
     for text in texts:

@@ -1,9 +1,9 @@
-"""Executor side: put back the values that the source left out of a change (Debezium: unchanged TOAST columns).
+"""Executor side: fills gaps, which are values that the source did not send (Debezium: unchanged TOAST columns).
 
-A row whose ``_UNAVAILABLE`` names a column takes that column from the row that it changes: the one of the same key
-before it. If the change moved the row to another primary key (``_OTHER_KEY``), it is the one of the old key before its
-deletion. Either is an earlier change of this batch, else the table's current row. Where the table orders changes, the
-newest of these counts, as if each change had come in a batch of its own (``ColumnOrder``).
+A row whose ``_UNAVAILABLE`` names a column takes that column from the row that it changes: the row of the same key
+before it. After a key change (``_OTHER_KEY``) this is the row of the old key before its delete. Either is an earlier
+change of this batch, else the table's current row. If the table orders changes, the newest of them counts, as if each
+change had its own batch (``ColumnOrder``).
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from sinks.write.unsent import Became, Unsent
 Key = tuple[Any, ...]
 Values = Mapping[str, Any]
 FindRows = Callable[[pa.Table], pa.Table]
-"""Rows of the keys given as a table; keys that do not exist are left out."""
+"""Returns the rows of the keys in a table; leaves out keys that do not exist."""
 FindEnded = Callable[[pa.Table, pa.Scalar], pa.Table]
-"""The row of a key, given as a table, that a change at a time has ended; no row where none is known."""
+"""Returns the row of a key, given as a table, that a change at a time has ended; no row if none is known."""
 _UNKNOWN = object()
 _RETRACTS = (RowKind.DELETE, RowKind.UPDATE_BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Rows without gaps, and the values written where no row gives one for certain."""
+    """Rows without gaps, and the counts of values that no row gives for certain."""
 
     rows: pa.Table
     unsent: Unsent = field(default_factory=dict)
     departed: pa.Table | None = None
-    """Rows that go to a key which a later batch brings, see ``departed``."""
+    """The rows that moved to a key of a later batch, see ``departed``."""
 
 
 @dataclass(slots=True)
 class _Search:
-    """The way back from a gap to its value."""
+    """The search from a gap back to its value."""
 
     seen: set[tuple[Key, int]] = field(default_factory=set)
     is_early: bool = False
-    """Whether the search used a row of an old key whose deletion has not arrived."""
+    """Whether the search used a row of an old key whose delete has not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A value, NULL too."""
+    """A value, which may be NULL."""
 
     value: Any
 
@@ -63,7 +63,7 @@ class ColumnOrder:
     """Which of two changes of a key gives the value of a column, as the table merges them: by default the later one."""
 
     sequence: tuple[str, ...] = ()
-    """The change with the higher values in these columns, of equal ones the later one."""
+    """The change with higher values in these columns wins; of equal ones, the later."""
     descending: bool = False
 
 
@@ -72,9 +72,9 @@ class Holder:
     """The change that gives the value of a column after some changes of its key."""
 
     number: int | None
-    """None: the table's row, if it has one."""
+    """The number of the change. None: the table's row, if it has one."""
     sequence: Sequence[Any] | None = None
-    """None: any other change is newer."""
+    """Its sequence values. None: any other change is newer."""
 
 
 class Histories:
@@ -93,14 +93,15 @@ class Histories:
         ended: tuple[str, FindEnded] | None = None,
         former_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """The two functions find the rows of keys in the table as it is, and in its youngest state that had them.
+        """``current_rows`` finds the rows of keys in the current table, ``former_rows`` in the newest state that had
+        them.
 
-        Among the first may be deletes, which ``_VALUE_KIND`` tells.
+        The current rows may include deletes, which ``_VALUE_KIND`` marks.
 
-        ``departed`` are rows that moved to another key at the end of an earlier batch. Where a table knows when its
-        rows have ended, ``ended`` finds them, by the time in a column of those that arrive.
+        ``departed`` are rows that moved to another key at the end of an earlier batch. If a table records when its rows
+        end, ``ended`` is the time column of arriving rows, and a function that finds the row that ended at a time.
 
-        ``former_columns`` are, by column, those that have its values in older rows.
+        ``former_columns`` are, by column, the columns that have its values in older rows.
         """
         self._former_columns = former_columns or {}
         self._ended = ended
@@ -122,9 +123,10 @@ class Histories:
             same.append(number)
         self._holders: dict[tuple[Key, ColumnOrder], list[Holder]] = {}
         self.filled: dict[tuple[int, str], tuple[Any, bool]] = {}
-        """Values found for gaps, by row and column, and whether such a search used an old key too early.
+        """The values found for gaps, by row and column, and whether the search used an old key before its delete
+        arrived.
 
-        Rows are filled in order of arrival: one of a key with many changes takes its value from the one before it.
+        Rows are filled in order of arrival, so each row of a key takes its value from the row right before it.
         """
 
     def key_of(self, number: int) -> Key:
@@ -148,7 +150,7 @@ class Histories:
         return self._places[number]
 
     def holder(self, key: Key, count: int, order: ColumnOrder) -> Holder:
-        """The change that gives a value of the key after its first ``count`` rows."""
+        """The change that gives the value of a column after the first ``count`` rows of the key."""
         numbers = self.numbers(key)
         if not order.sequence:
             return Holder(numbers[count - 1] if count else None)
@@ -163,14 +165,14 @@ class Histories:
 
     def _next_holder(self, held: Holder, number: int, order: ColumnOrder) -> Holder:
         sequence = [self.value(number, name) for name in order.sequence]
-        if _UNKNOWN in sequence:  # it is that of the row which changes
+        if _UNKNOWN in sequence:  # a change without sequence keeps that of its row
             return Holder(number, held.sequence)
         if held.sequence is not None and _is_older(sequence, held.sequence, order.descending):
             return held
         return Holder(number, sequence)
 
     def is_newer(self, number: int, held: Holder, order: ColumnOrder) -> bool:
-        """Whether a change has a sequence of its own, and a higher one than the change that held before it."""
+        """Whether a change has its own sequence, higher than that of ``held``."""
         sequence = [self.value(number, name) for name in order.sequence]
         is_known = _UNKNOWN not in sequence and held.sequence is not None
         return is_known and _is_older(held.sequence or (), sequence, order.descending)
@@ -179,7 +181,7 @@ class Histories:
         return RowKind(self._column(VALUE_KIND)[number])
 
     def is_there(self, number: int) -> bool:
-        """Whether the row of the key is in the table when this change arrives."""
+        """Whether the table has a row of the key when this change arrives."""
         previous = self.previous(number)
         if previous is not None:
             return self.kind(previous) is not RowKind.DELETE
@@ -190,7 +192,7 @@ class Histories:
         return (self._column(UNAVAILABLE)[number] or ()) if UNAVAILABLE in self._rows.column_names else ()
 
     def other_key(self, number: int) -> Key | None:
-        """The other key of a change of the primary key."""
+        """The other key of a key change; None for other changes."""
         text = self._column(OTHER_KEY)[number] if OTHER_KEY in self._rows.column_names else None
         types = [self._rows.schema.field(name).type for name in self._key]
         return None if text is None else key_of_text(text, types)
@@ -205,7 +207,7 @@ class Histories:
         return _UNKNOWN if is_hidden else self._column(name)[number]
 
     def prepare(self, numbers: Iterable[int]) -> None:
-        """Look up the table's rows of the keys of these rows, all at once."""
+        """Look up the table's rows for the keys of these rows, in one call."""
         keys = list(dict.fromkeys(self._keys[number] for number in numbers))
         self._stored = dict.fromkeys(keys) | self._look_up(keys)
 
@@ -219,7 +221,8 @@ class Histories:
         return None if stored is None or stored.get(VALUE_KIND) in _RETRACTS else stored
 
     def current_value(self, key: Key, name: str) -> Any:
-        """The value of a column in the table's row; ``_UNKNOWN`` without a row, and where it is of a former type."""
+        """The value of a column in the table's row; ``_UNKNOWN`` without a row, or if only a column of a former type
+        has it."""
         row = self.current(key)
         if row is None:
             return _UNKNOWN
@@ -227,24 +230,24 @@ class Histories:
         return _UNKNOWN if has_former and row[name] is None else row[name]
 
     def _stored_row(self, key: Key) -> Values | None:
-        """The row, or the delete that the table still holds: a change with a lower sequence is older than either."""
+        """The row, or the delete that the table still has. A change with a lower sequence is older than either."""
         if key not in self._stored:
             self._stored[key] = next(iter(self._look_up([key]).values()), None)
         return self._stored[key]
 
     def former(self, key: Key) -> Values | None:
-        """A deleted row as it moved to another key, else as an earlier snapshot has it; None if no snapshot has it."""
+        """A deleted row as it moved to another key, else as an earlier snapshot has it; None if neither exists."""
         if key in self._departed:
             return self._departed[key]
         found = row_values(self._former_rows(self._key_table([key])))
         return found[0] if found else None
 
     def time(self, number: int) -> Any:
-        """The time of a change; None where rows of the table do not end."""
+        """The time of a change; None if rows of the table have no end."""
         return None if self._ended is None else self._column(self._ended[0])[number]
 
     def ended_at(self, key: Key, time: Any) -> Values | None:
-        """The table's row of a key that a change of this time has ended, whatever came after it."""
+        """The table's row of a key that a change of this time ended; later rows of the key do not matter."""
         if self._ended is None or time is None:
             return None
         if (key, time) not in self._ended_rows:
@@ -281,14 +284,14 @@ def _is_older(values: Sequence[Any], than: Sequence[Any], descending: bool) -> b
 
 
 def _became(value: Any, search: _Search, is_moved: bool) -> Became | None:
-    """What to report about a gap; None where its value is known."""
+    """What to report about a gap; None if its value is known."""
     if value is _UNKNOWN:
         return Became.NULL_KEY_CHANGED if is_moved else Became.NULL
     return Became.OLDER if search.is_early else None
 
 
 class GapFiller:
-    """Finds values over all buckets of one table; ``histories_of`` gives the bucket that a key belongs to."""
+    """Fills gaps across all buckets of one table; ``histories_of`` returns the histories of a key's bucket."""
 
     def __init__(
         self,
@@ -300,11 +303,11 @@ class GapFiller:
         follows_source: bool = False,
         keeps_deleted: bool = False,
     ) -> None:
-        """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
+        """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key, because NULL adds
+        nothing.
 
-        ``groups`` are the orders of the columns that have one of their own. ``follows_source`` says that the table has
-        exactly the rows that the source had after the last record, ``keeps_deleted`` that deleted rows keep their
-        values.
+        ``groups`` has the orders of columns with their own order. ``follows_source``: the table has exactly the rows
+        that the source had after the last record. ``keeps_deleted``: deleted rows keep their values.
         """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
@@ -347,7 +350,7 @@ class GapFiller:
         return Filled(plain, unsent)
 
     def fill_moved(self, histories: Histories, rows: pa.Table) -> Filled:
-        """``rows`` with the values of those that moved to their key; other gaps stay in ``_UNAVAILABLE``."""
+        """``rows`` with filled gaps in the rows that moved to their key; other gaps stay in ``_UNAVAILABLE``."""
         if UNAVAILABLE not in rows.column_names:
             return Filled(rows.drop_columns([OTHER_KEY]))
         gaps = rows.column(UNAVAILABLE)
@@ -358,14 +361,14 @@ class GapFiller:
         return replace(filled, rows=filled.rows.append_column(UNAVAILABLE, pc.if_else(moved, none, gaps)))
 
     def _newest_sequence(self, histories: Histories, number: int) -> Values:
-        """The sequence columns of the newest row of the key of a delete; empty when there is none."""
+        """The sequence columns of the newest row of a delete's key; empty if there is none."""
         held = histories.holder(histories.key_of(number), histories.place(number), self._order)
         return dict(zip(self._order.sequence, held.sequence or (), strict=False))
 
     def _value(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
         """The value of a column after row ``number``."""
         key = histories.key_of(number)
-        while True:  # back over the rows of the key, of which there may be many
+        while True:  # a loop, because a key may have many rows
             sent = histories.value(number, name)
             if sent is not _UNKNOWN:
                 return sent
@@ -393,7 +396,7 @@ class GapFiller:
         return histories.kind(number) is RowKind.DELETE and not self._keeps_deleted
 
     def _value_of_origin(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
-        """The value of a column in the row that moved from its old key to the key of ``number``."""
+        """The value of a column in the row that moved from its old key to that of ``number``."""
         key, old_key = histories.key_of(number), histories.other_key(number)
         assert old_key is not None
         same_key = histories.earlier(number)
@@ -401,11 +404,11 @@ class GapFiller:
         return self._before_move(old_key, key, nth, histories.time(number), name, search)
 
     def _as_it_came(self, histories: Histories, number: int, name: str, search: _Search) -> _Found | None:
-        """The value of a row that already moved to its key: a killed connector sends its last records again.
+        """The value of a row that moved to its key before: a killed connector sends its last records again.
 
-        The old key may have another row in the meantime. A repeated row has the same sequence, but so may rows of one
-        transaction. If the row of the old key has this sequence too, the row moves now. Without a sequence, the row
-        moved before if its key has a row: no source creates another row there.
+        The old key may have another row by then. A repeated row has the same sequence, but so may rows of one
+        transaction. If the row of the old key has this sequence too, the row moves now. Without a sequence, a row in
+        the table shows that the row moved before: no source creates another row there.
         """
         key = histories.key_of(number)
         if not self._order.sequence:
@@ -430,22 +433,22 @@ class GapFiller:
         return [histories.value(number, column) for column in self._order.sequence]
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
-        """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
+        """The value of a column in the row that moved from ``old_key`` to ``new_key`` for the nth time in this batch.
 
-        If the table knows the row that ended at that time, it is that one: the old key may already have another row. If
-        the delete is not in this batch, it comes in a later one. Or it came in an earlier one, and the table no longer
-        has the row.
+        If the table has a row that ended at that time, this row counts, because the old key may already have another
+        row. If the delete is not in this batch, it is in a later one. Or it was in an earlier one, and the table no
+        longer has the row.
         """
         try:
             origin = self._histories_of(old_key)
         except pa.ArrowException:
-            return _UNKNOWN  # the header writes the key in another form than its columns
+            return _UNKNOWN  # the header has the key in another form than the columns
         ended = origin.ended_at(old_key, time)
         if ended is not None:
             return ended[name]
         numbers = origin.numbers(old_key)
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
-        # A row that is deleted twice, by a tombstone too, leaves once.
+        # A second delete, such as a tombstone, does not move the row again.
         leaves = [i for i in leaves if i - 1 not in leaves]
         is_here = origin.current(old_key) is not None
         if nth < len(leaves) and (is_here or leaves[nth]):
@@ -457,12 +460,12 @@ class GapFiller:
         return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
 
     def departing(self, histories: Histories, number: int, names: Sequence[str]) -> Values | None:
-        """The row that ``number``, a delete, moves to another key; None if some of its values are unknown."""
+        """The row that the delete ``number`` moves to another key; None if some of its values are unknown."""
         key = histories.key_of(number)
         earlier = histories.earlier(number)
         new_key = histories.other_key(number)
         while earlier and new_key is not None and histories.leaves_for(earlier[-1], new_key):
-            earlier.pop()  # the same delete, which a tombstone repeats
+            earlier.pop()  # a tombstone repeats the delete
         row = {name: self._before(histories, key, len(earlier), name, _Search()) for name in names}
         return None if any(value is _UNKNOWN for value in row.values()) else row
 

@@ -1,11 +1,11 @@
 """Executor side: the versions of rows after a batch, for tables that keep every version (`history: scd2`).
 
 The stored versions of a key and the rows of the batch are events: a row that holds from a moment on, or a delete. A
-version holds until the next event of its key. So the versions follow from the events alone, whatever order they arrive
-in, and an event that is there already changes nothing. The time in the source orders events, then the offset.
+version holds until the next event of its key. So the versions depend only on the events, not on their order of arrival,
+and a repeated event changes nothing. The time in the source orders events, then the offset.
 
-A delete is stored as the end of the version before it. One without such a version is a row of its own, a **mark**,
-whose beginning is its end: a version that arrives late ends there. Weak events leave no trace where they change
+A delete is stored as the end of the version before it. Without such a version it is a separate row, a **mark**, which
+begins and ends at the same moment: a version that arrives late ends there. A weak event adds nothing if it changes
 nothing: a snapshot read that repeats the version before it, or is outside of the filter.
 """
 
@@ -37,7 +37,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The rows to write, with their kinds, and the replacements for unknown values."""
+    """The rows to write, with their kinds, and the counts of replaced unknown values."""
 
     rows: pa.Table
     unsent: Unsent = field(default_factory=dict)
@@ -45,13 +45,13 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """In the order of key, time and offset; one at each place."""
+    """Events in the order of key, time and offset; at most one at each place."""
 
     key: Numbers
     time: Numbers
     offset: Numbers
     row: Numbers
-    """The row with the values; ``_NONE`` for the end of a stored version."""
+    """The number of the row with the values; ``_NONE`` for the end of a stored version."""
     is_delete: Mask
     is_weak: Mask
     stored: Numbers
@@ -62,7 +62,7 @@ class _Events:
         return _Events(*(getattr(self, name)[kept] for name in names))
 
     def before(self) -> Numbers:
-        """The event of the same key before each."""
+        """For each event, the one of the same key before it."""
         found = np.arange(-1, len(self.key) - 1)
         if len(found):
             found[np.r_[True, self.key[1:] != self.key[:-1]]] = _NONE
@@ -74,7 +74,7 @@ class _Events:
         return follows
 
     def have_rows(self) -> Mask:
-        """Versions and marks: all but deletes that the end of a version already shows."""
+        """Which events are versions or marks: all but deletes that the end of a version shows."""
         are_ends: Mask = self.is_delete & self.follows_version()
         return ~are_ends
 
@@ -87,7 +87,7 @@ def versions_after(
     *,
     with_update_before: bool,
 ) -> Versions:
-    """The changes that update the ``stored`` versions of some keys for the ``arrived`` rows.
+    """The changes that the ``arrived`` rows make to the ``stored`` versions of their keys.
 
     Arrived rows have the columns of the source and the start of a version, but no end.
     """
@@ -110,13 +110,14 @@ def newest_versions(stored: pa.Table, row_key: Sequence[str], names: VersionColu
 
 
 def version_ended_at(stored: pa.Table, names: VersionColumns, time: pa.Scalar) -> pa.Table:
-    """The version that a change of this time has ended, of a key whose ``stored`` versions are sorted; else no row."""
+    """The version that a change of this time ended; no row if there is none. ``stored`` has one key's versions,
+    sorted."""
     ended = np.asarray(pc.fill_null(pc.equal(stored.column(names.valid_to), time), False)) & ~_are_marks(stored, names)
     return gather(stored, np.flatnonzero(ended)[-1:])
 
 
 def _are_marks(stored: pa.Table, names: VersionColumns) -> Mask:
-    """Which rows are marks: they end where they begin."""
+    """Which rows are marks: they end when they begin."""
     pairs = ((names.valid_from, names.valid_to), (names.from_offset, names.to_offset))
     same = (pc.fill_null(pc.equal(stored.column(begin), stored.column(end)), False) for begin, end in pairs)
     begins, offsets = map(np.asarray, same)
@@ -157,7 +158,7 @@ def _events(stored: pa.Table, arrived: pa.Table, key_numbers: Numbers, names: Ve
 
 
 def _one_at_each_place(events: _Events) -> _Events:
-    """The last given event of each place, weak if all are: one that is read again may have other values than before."""
+    """The last given event of each place, weak if all are. A repeated event may have other values than before."""
     order = np.lexsort((np.arange(len(events.key)), events.offset, events.time, events.key))
     key, time, offset = events.key[order], events.time[order], events.offset[order]
     is_first = np.r_[True, (key[1:] != key[:-1]) | (time[1:] != time[:-1]) | (offset[1:] != offset[:-1])][: len(key)]
@@ -180,7 +181,7 @@ def _one_at_each_place(events: _Events) -> _Events:
 def _values(
     rows: pa.Table, arrived: pa.Table, stored_count: int, events: _Events, told: Sequence[str]
 ) -> tuple[pa.Table, Unsent]:
-    """The row of values of each event, NULL for deletes; a value that was not sent comes from the version before."""
+    """The values of each event as rows, NULL for deletes. A value that was not sent comes from the version before."""
     sources = np.where(events.is_delete, _NONE, events.row)
     gaps = _gaps(arrived, stored_count, events)
     before, follows = events.before(), events.follows_version()
@@ -197,7 +198,7 @@ def _values(
 
 
 def _gaps(arrived: pa.Table, stored_count: int, events: _Events) -> dict[str, list[int]]:
-    """Per column the versions, in their order, whose value the source did not send."""
+    """By column, the versions whose value the source did not send, in order."""
     found: dict[str, list[int]] = {}
     if UNAVAILABLE not in arrived.column_names:
         return found
@@ -227,7 +228,7 @@ def _rows(
     row_key: Sequence[str],
     names: VersionColumns,
 ) -> pa.Table:
-    """The row of each event as the table must have it, if it has one."""
+    """The rows that the table must have: one for each version and mark."""
     count = len(events.key)
     is_last = np.r_[events.key[1:] != events.key[:-1], True][:count]
     following = np.where(is_last, np.arange(count), np.arange(1, count + 1))

@@ -1,4 +1,4 @@
-"""Replacements for values that the source left out and no row gives for certain: counts, and words for them."""
+"""Values that the source did not send and that no row gives for certain: counts of their replacements, and messages."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ COLUMNS_SHOWN = 5
 
 
 class Became(StrEnum):
-    """The replacement for a value that the source left out."""
+    """The replacement for a value that the source did not send."""
 
     NULL = "null"
     """No row of the key has it."""
     NULL_KEY_CHANGED = "null-key-changed"
-    """The row came from another key, and its values there are not known."""
+    """The row moved from another key, and its values there are unknown."""
     OLDER = "older"
-    """The value that the table has under the old key, whose deletion has not arrived yet."""
+    """The value that the table has under the old key, whose delete has not arrived yet."""
 
 
 Unsent: TypeAlias = Mapping[tuple[str, Became], int]
-"""Numbers of values by column and replacement; values that are known for certain do not count."""
+"""Counts of values by column and replacement; values that are known for certain do not count."""
 
 _WHY = {
-    Became.NULL: "The table has no earlier row of these keys: `where` left out their earlier records, or they are in "
-    "quarantine, or older than the first record that was read. Or the column got another type, and its "
-    "values are in the column of the former type",
+    Became.NULL: "The table has no earlier row of these keys: their earlier records are left out by `where`, in "
+    "quarantine, or older than the first record read. Or the column got another type, and its values are in the "
+    "column of the former type",
     Became.NULL_KEY_CHANGED: "The primary key changed, and Tidemark does not know the row under the old key: `where` "
     "left it out, or its records are in another partition of the topic and come later",
-    Became.OLDER: "The primary key changed, and the delete of the old key, in another partition of the topic, is not "
-    "read yet",
+    Became.OLDER: "The primary key changed, and Tidemark has not read the delete of the old key yet, which is in "
+    "another partition of the topic",
 }
-_FULL = "Let the source send whole rows from now on (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
-_AGAIN = "let the connector read these rows again (incremental snapshot)"
+_FULL = "Let the source send whole rows (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
+_AGAIN = "Then let the connector read these rows again (incremental snapshot)"
 
 
 def null_count(unsent: Unsent) -> int:
@@ -43,7 +43,7 @@ def null_count(unsent: Unsent) -> int:
 
 
 def unsent_texts(unsent: Unsent) -> list[str]:
-    """A sentence for each way in which values were not known, with their columns and what helps."""
+    """A message for each kind of replacement, with the columns, the cause and the remedy."""
     return [_text(became, columns) for became in Became if (columns := _columns(unsent, became))]
 
 
@@ -59,5 +59,5 @@ def _text(became: Became, columns: Counter[str]) -> str:
     one_partition = "" if became is Became.NULL else ", or write its topic with one partition"
     return (
         f"{written} was written for {count:,} value(s) that the source did not send"
-        f" ({', '.join(shown)}{more}). {_WHY[became]}. {_FULL}{one_partition}, and {_AGAIN}"
+        f" ({', '.join(shown)}{more}). {_WHY[became]}. {_FULL}{one_partition}. {_AGAIN}"
     )
