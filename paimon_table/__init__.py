@@ -5,7 +5,7 @@
     rows = table.to_arrow(columns=["id", "total"])
 
 ``__all__`` is the public surface of the engine. A contract in ``pyproject.toml`` names the other modules that may be
-imported. Nothing is imported before it is used: modules that need no Arrow stay without it.
+imported. Nothing is imported before it is used, so that modules without Arrow do not load it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ else:
     }
 
     def __getattr__(name):
-        """The named part of the face, imported when it is first asked for."""
+        """A public name, imported at its first use."""
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module 'paimon_table' has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""The error tree. Each class stands for the action of the caller, not for the place of the error.
+"""The error tree. A class tells the caller what to do, not where the error happened.
 
-Text of every error: what happened, to which thing, what to do next. A caller never decides by the text: it uses the
-class, its ``action``, or an attribute. Errors keep their attributes when they are pickled.
+The text of every error states what happened, to which thing, and what to do next. A caller never decides by the text,
+but by the class, its ``action``, or an attribute. Pickled errors keep their attributes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import ClassVar, Self
 
-WHERE_MORE = "the log, `tidemark status` and the web page with its token say more"
+WHERE_MORE = "for more, see the log, `tidemark status` or the web page with its token"
 
 
 class Action(Enum):
-    """What the caller may do about an error."""
+    """What the caller can do about an error."""
 
     FIX_REQUEST = "change the pipeline file, the table options or the command"
     RETRY = "try again, perhaps later: nothing was changed"
@@ -26,12 +26,12 @@ class Action(Enum):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same call may succeed a second time without anybody's help."""
+        """Whether a repeated call may succeed without any other action."""
         return self in (Action.RETRY, Action.VERIFY)
 
     @property
     def blames_input(self) -> bool:
-        """Whether the request or the read data is at fault, so that all other work can continue without it."""
+        """Whether the request or the read data is at fault, so that other work can continue."""
         return self in (Action.FIX_REQUEST, Action.QUARANTINE)
 
 
@@ -39,25 +39,25 @@ class TidemarkError(Exception):
     """Root of all errors that Tidemark raises on purpose."""
 
     action: ClassVar[Action]
-    """Every class that is raised has one; ``error_classes`` lists them."""
+    """Every raised class has an action; ``error_classes`` lists the classes."""
 
     public_words: ClassVar[str] = "it failed"
-    """What kind of error it is, for those who may not see rows: its text may hold values, keys or partitions."""
+    """The kind of error, for people who may not see rows: the text may contain values, keys or partitions."""
 
     is_public: ClassVar[bool] = False
-    """Whether texts of the class hold names and numbers alone, so that everybody may see them."""
+    """Whether texts of the class contain only names and numbers, so that everybody may see them."""
 
     _public: str | None = None
 
     @property
     def public_text(self) -> str:
-        """The text for those who may not see rows: by default the kind of error alone."""
+        """The text for people who may not see rows: by default only the kind of error."""
         if self._public is not None:
             return self._public
         return str(self) if self.is_public else f"{self.public_words}; {WHERE_MORE}"
 
     def without_values(self, text: str | None = None) -> Self:
-        """The same error, whose text holds names and numbers alone; or ``text`` in its place."""
+        """The same error, marked as having only names and numbers in its text, or in ``text``."""
         self._public = str(self) if text is None else text
         return self
 
@@ -75,7 +75,7 @@ class ConfigError(TidemarkError):
     """
 
     action = Action.FIX_REQUEST
-    public_words = "what is asked for does not fit"
+    public_words = "the request or the configuration is wrong"
 
     def __init__(self, text: str, *, option: str | None = None, column: str | None = None) -> None:
         super().__init__(text)
@@ -84,23 +84,23 @@ class ConfigError(TidemarkError):
 
 
 class UnsupportedFeature(ConfigError):
-    """The table or the request needs something that Tidemark does not do yet."""
+    """The table or the request needs a feature that Tidemark does not have."""
 
-    public_words = "the table or the request needs something that Tidemark does not do yet"
+    public_words = "the table or the request needs a feature that Tidemark does not have"
 
 
 class BucketCountChanged(ConfigError):
-    """A partition has another number of buckets than rows were written for: rescale it, or look at the table again.
+    """Rows were written for another number of buckets than their partition has: rescale it, or load the table again.
 
-    The second if another process rescales the table right now: its option follows its files at once.
+    Load it again if another process is rescaling the table: the option changes right after the files.
     """
 
 
 class SchemaChangeRefused(TidemarkError):
-    """Events carry a schema change that would lose values; the table was left as it is."""
+    """Events have a schema change that would lose values; the table is unchanged."""
 
     action = Action.QUARANTINE
-    public_words = "events carry a schema change that would lose values"
+    public_words = "events have a schema change that would lose values"
 
     def __init__(self, text: str, *, column: str | None = None) -> None:
         super().__init__(text)
@@ -115,13 +115,13 @@ class CommitConflict(TidemarkError):
 
 
 class RolledBack(CommitConflict):
-    """The table was rolled back behind commits of this writer, which starts over from the table's state."""
+    """A rollback of the table removed commits of this writer, which starts over from the table's state."""
 
-    public_words = "the table was rolled back while it was written"
+    public_words = "the table was rolled back while a pipeline wrote it"
 
 
 class CommitOutcomeUnknown(TidemarkError):
-    """The publish step failed midway: look whether the snapshot exists before retrying."""
+    """The publish step failed midway: check whether the snapshot exists before retrying."""
 
     action = Action.VERIFY
     public_words = "the outcome of a commit is unknown"
@@ -135,20 +135,20 @@ class SinkUnavailable(TidemarkError):
 
 
 class Outage(SinkUnavailable):
-    """Storage or source does not answer for now: the same step may be retried until it succeeds."""
+    """Storage or source does not answer at the moment: the step may be retried until it succeeds."""
 
     public_words = "storage or source does not answer"
 
 
 class LocalDiskFull(SinkUnavailable):
-    """This machine has no room for local files, which all tables need: make room there."""
+    """This machine has no space for local files, which all tables need: free some space."""
 
 
 class MalformedRecord(TidemarkError):
-    """A source record cannot be decoded or converted: goes to quarantine.
+    """A source record cannot be decoded or converted: quarantine it.
 
-    ``place`` says where it stands; with it the text may hold some of the record. ``columns`` are those that are NOT
-    NULL, and for which it has no value.
+    ``place`` is the place of the record; the text may then contain parts of the record. ``columns`` are the NOT NULL
+    columns for which it has no value.
     """
 
     action = Action.QUARANTINE
@@ -166,10 +166,10 @@ class MalformedRecord(TidemarkError):
 
 
 class LanesDoNotFit(TidemarkError):
-    """Keys of the table are in buckets that another lane owns: plan the batch again with ``lanes`` lanes."""
+    """Keys are in buckets of another lane: plan the batch again with ``lanes`` lanes."""
 
     action = Action.STOP
-    public_words = "keys of the table are in buckets of others"
+    public_words = "keys of the table are in buckets of other lanes"
 
     def __init__(self, text: str, *, lanes: int = 1) -> None:
         super().__init__(text)
@@ -184,23 +184,23 @@ class CorruptFile(TidemarkError):
 
 
 class BrokenInvariant(TidemarkError):
-    """A rule that the engine relies on does not hold: stop, nothing may be committed."""
+    """An invariant of the engine is broken: stop, commit nothing."""
 
     action = Action.STOP
-    public_words = "a rule that the engine relies on does not hold"
+    public_words = "an invariant of the engine is broken"
 
 
 def public_text(error: BaseException) -> str:
     """The text of an error for people who may not see rows."""
     if isinstance(error, TidemarkError):
         return error.public_text
-    if isinstance(error, OSError) and error.errno:  # its text has paths, and these have partitions
+    if isinstance(error, OSError) and error.errno:  # its text has paths, which contain partitions
         return f"{os.strerror(error.errno)}; {WHERE_MORE}"
     return f"unexpected {type(error).__name__}; {WHERE_MORE}"
 
 
 def error_classes() -> Mapping[str, type[TidemarkError]]:
-    """Every class of the tree below the root by its name, including classes of loaded modules above this package."""
+    """Every class below the root by name, including classes of loaded modules above this package."""
     found: dict[str, type[TidemarkError]] = {}
     waiting = [TidemarkError]
     while waiting:

@@ -1,4 +1,4 @@
-"""Rising integers that are passed on far from where they arise, one type each, so that they cannot be mixed up."""
+"""Rising integers that many modules pass on, with one type each, so that they cannot be confused."""
 
 from typing import NewType
 

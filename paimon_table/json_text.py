@@ -1,6 +1,6 @@
-"""JSON text in the layout that Java's pretty printer gives, for schema, snapshot and consumer files.
+"""JSON text in the layout of Java's pretty printer, for schema, snapshot and consumer files.
 
-Readers accept any layout; the same layout keeps files of Tidemark and of other writers comparable line by line.
+Readers accept any layout. With the same layout, files of Tidemark and of other writers can be compared line by line.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ def pretty(value: Any) -> str:
 
 
 def as_whole_number(value: Any) -> int:
-    """``value`` as Java's long has it; ValueError for anything else, texts of digits and fractions too."""
+    """``value`` if Java's long can represent it; raises ValueError for anything else, including digits as text and
+    fractions."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"expected a whole number of 64 bits, found {_short(value)}")
     return value
 
 
 def as_text(value: Any) -> str:
-    """``value`` when it is a text; ValueError for anything else."""
+    """``value`` if it is a text; raises ValueError for anything else."""
     if not isinstance(value, str):
         raise ValueError(f"expected a text, found {_short(value)}")
     return value

@@ -1,7 +1,7 @@
 """Results computed once for a value that many batches share, such as the schema of a table.
 
-A batch of many tables with few rows each spends most of its time on what depends on the schemas alone. Schemas and
-options are frozen, but hold mappings and so have no hash: identity distinguishes them. For that they stay the same
+A batch of many tables with few rows each spends most of its time on results that depend only on the schemas. Schemas
+and options are frozen, but have mappings and therefore no hash: identity distinguishes them. So they stay the same
 object from batch to batch, in the driver and in the processes of its tasks (``Packed``).
 """
 
@@ -17,13 +17,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _MOST = 4096
-"""How many values are remembered, for example one schema for each of as many tables."""
+"""The number of cached values, for example one schema for each of as many tables."""
 
 
 def once_for_each(work_out: Callable[[K], V], most: int = _MOST) -> Callable[[K], V]:
-    """``work_out``, which depends on nothing but its frozen argument, called once for each object; threads share it.
+    """``work_out`` with a cache by object; it depends only on its frozen argument. Threads may share it.
 
-    Where there are more than ``most`` objects it may be called again.
+    With more than ``most`` objects, ``work_out`` may be called again.
     """
     known: dict[int, tuple[K, V]] = {}
 
@@ -35,14 +35,14 @@ def once_for_each(work_out: Callable[[K], V], most: int = _MOST) -> Callable[[K]
         result = work_out(value)
         if len(known) >= most:
             known.clear()
-        known[id(value)] = (value, result)  # which keeps the value, so that no other one gets its identity
+        known[id(value)] = (value, result)  # a reference to the value, so that no other object gets its identity
         return result
 
     return look_up
 
 
 class Packed:
-    """A frozen dataclass of which a process has one object for equal pickles, which it unpickles once."""
+    """A frozen dataclass that a process unpickles once: equal pickles give the same object."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The known name that a misspelt one was probably meant to be."""
+"""Finds the known name that a misspelt name probably means."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import re
 from collections.abc import Iterable
 
 LIKELY = 0.6
-"""From this likeness on a name may be meant, where it must be one of the known ones."""
+"""From this similarity on a known name may be meant, if the name must be a known one."""
 
 SURE = 0.85
-"""From this likeness on a name is a misspelling, where others than the known ones may stand too."""
+"""From this similarity on a name is a misspelling, if unknown names are allowed too."""
 
 
 def nearest(name: str, known: Iterable[str], at_least: float = LIKELY) -> str | None:
-    """The known name that looks most like ``name``, if one does; case, ``-``, ``.`` and ``_`` make no difference."""
+    """The known name most similar to ``name``, if similar enough; case, ``-``, ``.`` and ``_`` are ignored."""
     return _nearest(_plain(name), frozenset(known), at_least)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, else all of them."""
+    """The end of a message about an unknown name: the nearest known name, else all known names."""
     names = sorted(known)
     close = nearest(name, names)
     return f"did you mean '{close}'?" if close else f"known: {', '.join(names) or 'none'}"
 
 
 def misspelt_column(name: str, columns: Iterable[str]) -> str | None:
-    """The column that ``name`` is a slip of; names that differ in their numbers are names of different things."""
+    """The column that ``name`` probably misspells; names with different numbers are different names."""
     alike = [column for column in columns if _digits(column) == _digits(name)]
     swapped = [column for column in alike if sorted(_plain(column)) == sorted(_plain(name))]
     return nearest(name, alike, at_least=SURE) or nearest(name, swapped)
@@ -39,7 +39,7 @@ def _digits(name: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _nearest(plain_name: str, known: frozenset[str], at_least: float) -> str | None:
-    """Kept, because the same name is looked for by more than one check, among up to 1,500 known ones."""
+    """Cached, because several checks search for the same name among up to 1,500 known ones."""
     plain = {_plain(candidate): candidate for candidate in sorted(known, reverse=True)}
     found = difflib.get_close_matches(plain_name, plain, n=1, cutoff=at_least)
     return plain[found[0]] if found else None

@@ -1,6 +1,6 @@
 """The facts about one option: its name, how its text is read, and how readers, ALTER TABLE and pipelines treat it.
 
-An option is declared once, where its typed value is (or by what acts on it); all tables of options are derived from the
+An option is declared once, next to its typed value or the code that uses it. All tables of options derive from the
 declarations.
 """
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class OptionChange:
-    """An option that gets another value (None: is reset) in a table that holds data."""
+    """A change of an option (None: reset) in a table that has data."""
 
     name: str
     old: str | None
@@ -30,7 +30,7 @@ class OptionChange:
 
 
 ChangeRule = Callable[[OptionChange], None]
-"""Raises ConfigError for a change that the data of a table does not allow."""
+"""Checks a change; raises ConfigError if the data of a table does not allow it."""
 
 
 def freely(change: OptionChange) -> None:
@@ -38,7 +38,7 @@ def freely(change: OptionChange) -> None:
 
 
 def never(change: OptionChange) -> None:
-    """Data is only right under the value that it was written with."""
+    """No change is allowed, because data is correct only under the value with which it was written."""
     raise ConfigError(
         f"option {change.name!r} cannot change once the table holds data; {_stay(change.old)}", option=change.name
     )
@@ -49,7 +49,7 @@ def _stay(old: str | None) -> str:
 
 
 def stays_true(change: OptionChange) -> None:
-    """Data left out while the option was true is missing later."""
+    """A change from true to false is refused, because data left out while it was true is missing."""
     if (change.old or "").lower() == "true":
         raise ConfigError(
             f"option {change.name!r} cannot change from true to false once the table holds data; keep true",
@@ -61,7 +61,7 @@ _OTHERWISE = "'tidemark table rescale' rewrites a table with a primary key, with
 
 
 def only_to_a_number(change: OptionChange) -> None:
-    """From one number of at least 1 to another; -1 stands for another kind of table, as does no value."""
+    """Only from one number of at least 1 to another is allowed; -1 and no value mean another kind of table."""
     wrong = None
     if change.new is None:
         wrong = "cannot be reset once the table holds data; set a number"
@@ -77,7 +77,7 @@ def only_to_a_number(change: OptionChange) -> None:
 
 
 def listed(value: str) -> tuple[str, ...]:
-    """Names with commas between them, blanks around them ignored."""
+    """Comma-separated names, without blanks around them."""
     return tuple(name for part in value.split(",") if (name := part.strip()))
 
 
@@ -92,16 +92,16 @@ def single(value: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Another option without which the declared one is never looked at."""
+    """Another option without which the declared one has no effect."""
 
     option: str
     values: tuple[str, ...] = ()
-    """In lower case; an empty set stands for any stated value."""
+    """The values in lower case; an empty set means any stated value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """The range of sensible numbers; others are read too."""
+    """The range of sensible numbers; others are accepted too."""
 
     values: range
     otherwise: str
@@ -116,21 +116,21 @@ class Declaration:
     parse: Parser
     default: Any = None
     aliases: tuple[str, ...] = ()
-    """Older names, which count where ``name`` is not stated."""
+    """Older names, which count if ``name`` is not set."""
     change: ChangeRule = freely
     is_read: bool = False
-    """Whether the rows of a table mean something else to a reader who does not know it."""
+    """Whether readers that do not know the option misread the rows of a table."""
     needs: Need | None = None
     columns: Callable[[str], tuple[str, ...]] | None = None
     """The columns that a value names; None for options that name none."""
     meant: Meant | None = None
     follows: str | None = None
-    """The option that the default is derived from."""
+    """The option from which the default derives."""
     waits_for_compaction: tuple[str, ...] | None = None
     """The values with which only compaction completes the rows of a batch; empty for any value; None if it never
     does."""
     with_key: bool | None = None
-    """Whether only tables with a primary key look at it, or only those without; None for both."""
+    """Whether only tables with a primary key use it, or only those without; None for both."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -138,15 +138,15 @@ class Declaration:
 
     @property
     def deciding_names(self) -> tuple[str, ...]:
-        """The options by which the value is decided, the more direct ones first."""
+        """The options that decide the value, the more direct ones first."""
         return self.names if self.follows is None else (*self.names, self.follows)
 
     def stated_as(self, options: Container[str]) -> str | None:
-        """The name by which ``options`` state the option; None when they do not."""
+        """The name under which ``options`` set the option; None if they do not."""
         return next((name for name in self.names if name in options), None)
 
     def value_in(self, options: Mapping[str, str]) -> Any:
-        """The typed value; ConfigError when its text cannot be read."""
+        """The typed value; raises ConfigError if its text cannot be parsed."""
         name = self.stated_as(options)
         return self.default if name is None else self.parse(name, options[name])
 
@@ -168,7 +168,7 @@ def option(
     waits: tuple[str, ...] | None = None,
     with_key: bool | None = None,
 ) -> _T:
-    """A field of a dataclass of options; the parameters are the facts of ``Declaration``."""
+    """A field of an options dataclass; the parameters are the facts of ``Declaration``."""
     declaration = Declaration(
         name=name,
         parse=parse,

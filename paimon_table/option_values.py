@@ -1,4 +1,4 @@
-"""Texts of option values: numbers with units as Paimon reads them."""
+"""Parsers of option values: numbers with units in Paimon's form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from paimon_table.errors import ConfigError
 
 Parser = Callable[[str, str], object]
-"""(option name, text) -> value; ConfigError when the text is none."""
+"""(option name, text) -> value; raises ConfigError for an invalid text."""
 
 _SIZE_UNITS = {
     "b": 1, "bytes": 1,
@@ -29,7 +29,7 @@ _NUMBER_WITH_UNIT = re.compile(r"\s*([0-9]+)\s*([a-zA-Z]*)\s*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FRACTION = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 400
-"""Longer texts are not sensible numbers; Python refuses to read very long ones."""
+"""The most digits of a number; Python refuses to parse very long ones."""
 
 INT_MAX = (1 << 31) - 1
 """The largest value of Java's Integer, which most of Paimon's options are."""
@@ -77,7 +77,7 @@ def plain(name: str, text: str) -> str:
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
-    """Comma-separated names, blanks around them ignored."""
+    """Comma-separated names, without blanks around them."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -87,7 +87,7 @@ def lowered(name: str, text: str) -> str:
 
 
 def file_prefix(name: str, text: str) -> str:
-    """The begin of file names; not a path, because readers know a file by its name alone."""
+    """The start of file names; not a path, because readers identify a file by its name alone."""
     if "/" in text or "\\" in text:
         raise ConfigError(
             f"option {name!r}: {text!r} names a directory, but data files are in the directory of their bucket; write "
@@ -134,7 +134,7 @@ def names_among(*allowed: str) -> Callable[[str, str], tuple[str, ...]]:
 
 
 def one_of(*allowed: str) -> Callable[[str, str], str]:
-    """A parser of words; case is ignored, nothing else, as Paimon reads its enums."""
+    """A parser of words; as for Paimon's enums, it ignores only case."""
     read = word_of(*allowed)
 
     def parse(name: str, text: str) -> str:
@@ -147,7 +147,7 @@ def one_of(*allowed: str) -> Callable[[str, str], str]:
 
 
 def word_of(*known: str) -> Callable[[str, str], str]:
-    """Like ``one_of``, but texts that are none of the words are left as they are."""
+    """Like ``one_of``, but keeps unknown texts unchanged."""
     by_upper = {word.upper(): word for word in known}
     return lambda name, text: by_upper.get(text.upper(), text)
 

@@ -1,4 +1,4 @@
-"""How long something that may pass is tried again: every wait for another try follows this one policy."""
+"""The policy of all waits before a retry of a transient failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Waits that double, from the first one up to the longest, until the retries or the time are used up."""
+    """Waits that double, from the first to the longest, until the retries or the time are used up."""
 
     first_wait_s: float
     max_wait_s: float
@@ -16,7 +16,7 @@ class Patience:
     max_elapsed_s: float = math.inf
 
     def wait_s(self, failures: int, elapsed_s: float = 0.0) -> float | None:
-        """The wait after this many failures in a row, the first of which is ``elapsed_s`` ago; None at the end."""
+        """The wait after this many consecutive failures, the first of which was ``elapsed_s`` ago; None at the end."""
         left_s = self.max_elapsed_s - elapsed_s
         if failures > self.retries or left_s <= 0:
             return None

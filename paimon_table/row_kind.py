@@ -1,4 +1,4 @@
-"""What every stored row carries in addition to its columns: a copy of its key, its place in the order and its kind.
+"""The system columns of every stored row: a copy of its key, its sequence number and its kind.
 
 Names and numbers are Paimon's.
 """

@@ -1,8 +1,8 @@
-"""Work on several tables or buckets at the same time: while one waits for the disk or a store, another continues.
+"""Parallel work on several tables or buckets: while one waits for the disk or a store, another continues.
 
-Threads of one process share its interpreter, so this hides waits and does not make computing faster. Work that shares a
-value with other work locks it. Each piece runs with the context of the thread that starts it, so that its log lines
-belong to the same pipeline.
+Threads of one process share its interpreter, so this hides waits but does not speed up computations. Work must lock
+values that it shares with other work. Each piece runs in the context of the thread that starts it, so that its log
+lines belong to the same pipeline.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _IN_A_STORE = 48
 
 
 def waits_at_once(root: str) -> int:
-    """How many pieces of work below ``root`` are done at the same time.
+    """The number of pieces of work below ``root`` to run in parallel.
 
-    A local disk answers in less than a millisecond: more threads there take more time from each other than they hide. A
-    store takes tens of milliseconds for each of the 25 requests that a table has in a batch.
+    A local disk answers in less than a millisecond, so more threads cost more time than they hide. A store takes tens
+    of milliseconds for each of the 25 requests of a table in a batch.
     """
     return _IN_A_STORE if "://" in root and not root.startswith("file:") else _ON_DISK
 
 
 class Start(Protocol):
-    """Begins a piece of work; reading its result raises its failure."""
+    """Starts a piece of work; reading its result raises its failure."""
 
     def __call__(self, work: Callable[[], T], /) -> Future[T]: ...
 
 
 @contextmanager
 def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start]:
-    """Run the pieces started in this block, up to ``at_once`` at a time; all have ended when the block is left.
+    """Run the pieces started in this block, up to ``at_once`` at a time; waits for all at the end of the block.
 
-    With ``at_once`` 1 each is done by the caller's thread before ``start`` returns. If the block is left with an error,
-    pieces that have not begun are dropped, unless it ``finishes`` all of them.
+    With ``at_once`` 1 the caller's thread runs each piece before ``start`` returns. If the block raises an error,
+    pieces that have not started are dropped, unless it ``finishes`` all of them.
     """
     if at_once == 1:
         yield _done
@@ -61,7 +61,7 @@ def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start]:
 
 
 def all_done(works: Iterable[Callable[[], T]], at_once: int) -> list[Future[T]]:
-    """Every piece of work, ended, in the order given; one alone is done by the caller's thread."""
+    """Run all pieces of work; returns the finished ones in the order given. The caller's thread runs a single one."""
     given = list(works)
     with side_by_side(max(1, min(at_once, len(given)))) as start:
         return [start(work) for work in given]

@@ -1,7 +1,7 @@
-"""Where a task spends its time: seconds per named step, added up over the calls of one thread.
+"""The time of a task's steps: seconds per named step, added up over the calls of one thread.
 
-A step inside another one counts for the outer one. A thread does one piece of work at a time, which takes the sums when
-it begins and when it ends.
+The time of a nested step counts for the outer step. A thread runs one piece of work at a time, which takes the sums at
+its start and end.
 """
 
 from __future__ import annotations

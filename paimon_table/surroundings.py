@@ -1,4 +1,4 @@
-"""What the engine takes from its process: the time, random ids, and the switch of the garbage collector."""
+"""Services of the process for the engine: the time, random ids, and control of the garbage collector."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def random_uuid() -> str:
 
 @contextmanager
 def many_values() -> Iterator[None]:
-    """Disables the garbage collector while the block makes very many small values that stay.
+    """Disables the garbage collector while the block creates very many small values that stay.
 
-    Otherwise the collector would scan all values again and again as their number grows, which costs more than the work.
+    Otherwise the collector would scan the growing number of values repeatedly, which costs more than the work itself.
     """
     is_collecting = gc.isenabled()
     gc.disable()

@@ -1,6 +1,6 @@
-"""A table on storage: opening, creating and evolving a table, and the part that executors get.
+"""A table on storage: opens, creates and evolves a table, and provides the context for executors.
 
-Implements the life of Paimon's schema files: dense ids from 0, each published with fail-if-exists.
+Implements Paimon's schema files: dense ids from 0, each published with fail-if-exists.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _EVOLVE_ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as of its latest schema when it was opened."""
+    """A table with the schema that was the latest when it was opened."""
 
     context: TableContext
-    """What readers and writers of its files need; values only."""
+    """The facts that readers and writers of its files need; has only values."""
     publisher: Publisher
-    """Makes new versions of the table visible: through the catalog that opened the table, else through its files."""
+    """Publishes new versions of the table: through the catalog that opened the table, else through its files."""
     follows_scan_options: bool = False
-    """Whether ``read`` takes the snapshot that the table's own options name, as batch readers of Paimon do."""
+    """Whether ``read`` uses the snapshot that the table's options select, as Paimon's batch readers do."""
 
     @staticmethod
     def open(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
-        """Open an existing table; ConfigError when there is none. ``io`` replaces the storage that the path implies."""
+        """Open an existing table; raises ConfigError if there is none. ``io`` replaces the storage of the path."""
         storage, root = _storage(path, io_options, io)
         table = _load(storage, TablePaths(root), _writing_options)
         if table is None:
@@ -74,11 +74,11 @@ class Table:
 
     @staticmethod
     def open_for_reading(path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None) -> Table:
-        """Open a table that is only read: options that matter to its writers alone are neither checked nor known.
+        """Open a table only for reading: does not check or parse options that matter only to writers.
 
-        Where the table's options name a snapshot (``scan.snapshot-id``, ``scan.tag-name``, ``scan.version``,
-        ``scan.timestamp-millis``), reading without a choice gives the rows of that snapshot. Writing through it would
-        ignore them. Raises ConfigError if there is no table.
+        If the table's options select a snapshot (``scan.snapshot-id``, ``scan.tag-name``, ``scan.version``,
+        ``scan.timestamp-millis``), a read without a choice returns the rows of that snapshot. Do not write through this
+        table, because it ignores options of writers. Raises ConfigError if there is no table.
         """
         storage, root = _storage(path, io_options, io)
         table = _load(storage, TablePaths(root), reading_options)
@@ -90,7 +90,7 @@ class Table:
     def open_if_exists(
         path: str, io_options: Mapping[str, str] | None = None, io: FileIO | None = None
     ) -> Table | None:
-        """Open the table at ``path``; None when there is none."""
+        """Open the table at ``path``; None if there is none."""
         storage, root = _storage(path, io_options, io)
         return _load(storage, TablePaths(root), _writing_options)
 
@@ -103,16 +103,17 @@ class Table:
     def create(
         path: str, schema: TableSchema, io_options: Mapping[str, str] | None = None, io: FileIO | None = None
     ) -> Table:
-        """Create a table with schema 0. Safe against concurrent creators: the loser opens the winner's table.
+        """Create a table with schema 0. Safe if several processes create it at the same time: the later ones open the
+        first one's table.
 
-        An existing table of the same columns, keys and options is opened too; another one raises ConfigError.
+        Also opens an existing table with the same columns, keys and options; raises ConfigError for another one.
         """
         validate_new_table(schema)
         table = Table.open_or_create(path, lambda: schema, io_options, io)
         difference = _difference(schema, table.schema)
         if difference is not None:
             raise ConfigError(
-                f"a table with other {difference} exists at {path}; use it as it is or choose another path"
+                f"a table with other {difference} exists at {path}; use that table or choose another path"
             )
         return table
 
@@ -123,7 +124,7 @@ class Table:
         io_options: Mapping[str, str] | None = None,
         io: FileIO | None = None,
     ) -> Table:
-        """Open the table, or create it with the given schema 0 when there is none yet."""
+        """Open the table, or create it with the given schema 0 if there is none."""
         storage, root = _storage(path, io_options, io)
         paths = TablePaths(root)
         existing = _load(storage, paths, _writing_options)
@@ -135,7 +136,7 @@ class Table:
         return Table.open(path, io_options, io)
 
     def through(self, publisher: Publisher, newest: NewestSnapshot | None) -> Table:
-        """The same table, if something else than its files makes its versions visible."""
+        """The same table with another publisher than its files."""
         return replace(self, publisher=publisher, context=replace(self.context, newest=newest))
 
     @property
@@ -156,7 +157,7 @@ class Table:
 
     @property
     def created_ms(self) -> int:
-        """When its first schema was made, which no change of the table takes away."""
+        """The creation time of its first schema, which no change of the table removes."""
         return self.context.schemas[min(self.context.schemas)].time_ms
 
     @property
@@ -180,10 +181,9 @@ class Table:
         """The rows of a snapshot in pieces of bounded size, in no order.
 
         Choose the snapshot by its id, by a time (the newest one not after it), or pass it, such as the snapshot of a
-        tag. Rows have the schema that the snapshot was written with. The default is the latest snapshot, or see
-        ``open_for_reading``.
-        ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
-        Raises ConfigError for columns, predicates and snapshots that do not fit the table, before anything is read.
+        tag. Rows have the schema of the snapshot. The default is the latest snapshot, or see ``open_for_reading``.
+        ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are returned.
+        Before reading, raises ConfigError for columns, predicates and snapshots that do not fit the table.
         """
         return self._read(columns, predicate, snapshot_id, timestamp_ms, snapshot)[1]
 
@@ -218,11 +218,11 @@ class Table:
         return scan.arrow_schema, (rows for split in splits for rows in scan.read(split))
 
     def stored_snapshot(self) -> Snapshot | None:
-        """The snapshot that the table's own options name for readers: see the function of that name."""
+        """The snapshot that the table's options select for readers: see the function of that name."""
         return stored_snapshot(self.context)
 
     def plan(self, predicate: pc.Expression | None = None) -> tuple[Split, ...]:
-        """What ``read`` would read of the latest snapshot."""
+        """The splits of the latest snapshot that ``read`` would read."""
         return TableScan.make(self.context, None, predicate).plan(self.snapshots.latest())
 
     def changes(
@@ -256,11 +256,11 @@ class Table:
     ) -> TableCommit:
         """A committer for ``user``, which numbers its commits.
 
-        ``before`` is the committer of the same user that it takes the place of, under another schema.
+        ``before`` is the committer of the same user, under another schema, that it replaces.
 
-        ``is_new_user``: this name has never committed, so no existing snapshot is the user's. ``after``: snapshots up
-        to this one are not the user's, or of commits that are not asked about any more. ``own`` knows which commits the
-        table has, in place of the user's snapshots with their identifiers.
+        ``is_new_user``: this user has never committed, so no existing snapshot belongs to the user. ``after``: the
+        search ignores snapshots up to this one. ``own`` finds the commits in the table, instead of a search for the
+        user's snapshots and identifiers.
         """
         return TableCommit(
             self.context,
@@ -275,45 +275,45 @@ class Table:
         )
 
     def lanes(self, live: LiveFiles) -> LaneSplit:
-        """How the rows of a batch are shared among the tasks that write them, on top of the ``live`` files."""
+        """The split of a batch's rows among the tasks that write them, on top of the ``live`` files."""
         return lane_split(self.schema, self.options, live)
 
     def assign(self, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
-        """The rows of each bucket, for one process that writes all buckets on top of the ``live`` files."""
+        """The rows by bucket, for one process that writes all buckets on top of the ``live`` files."""
         return assign_all(self.context, rows, live, environment)
 
     @property
     def write_traits(self) -> WriteTraits:
-        """Its treatment of arriving rows."""
+        """How the table treats arriving rows."""
         return write_traits(self.context)
 
     def due_compactions(
         self, state: TableState, *, fully: bool, is_appended: bool, clock_ms: Callable[[], int] = now_ms
     ) -> tuple[BucketId, ...]:
-        """The buckets to compact although no rows arrive for them: see the function of that name."""
+        """The buckets to compact even without new rows: see the function of that name."""
         ages = row_ages(self.context, clock_ms())
         return due_compactions(state, self.options, fully=fully, is_appended=is_appended, ages=ages)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
         """A writer of one bucket that continues from ``state``; its messages are for ``TableCommit.commit``.
 
-        Raises ConfigError for a table that takes no rows of Tidemark, see ``check_takes_rows``.
+        Raises ConfigError for a table that Tidemark cannot write, see ``check_takes_rows``.
         """
         check_takes_rows(self.schema, self.paths.root)
         return open_writer(self.context, bucket, state, environment)
 
     def refreshed(self) -> Table:
-        """The table with schema versions that others have published since; itself if there are none."""
+        """The table with the schema versions that others have published; itself if there are none."""
         if not self.io.exists(self.paths.schema_file(self.schema.id + 1)):
             return self
         return self._opened_again()
 
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int, *, rows_fit: bool = False) -> Table:
-        """Publish the next schema version; itself when the changes are in the latest one already.
+        """Publish the next schema version; returns itself if the latest one already has the changes.
 
-        ``rows_fit``: the caller guarantees that rows are stored as the changed options say. This allows changes that
-        are otherwise refused for a table with rows. Safe against concurrent evolution: the changes are applied again to
-        the winner's version.
+        ``rows_fit``: the caller guarantees that stored rows match the changed options. This allows changes that are
+        otherwise refused for a table with rows. If another process publishes a version first, the changes are applied
+        again to that version.
         """
         table = self.refreshed()
         for _ in range(_EVOLVE_ATTEMPTS):
@@ -333,7 +333,7 @@ class Table:
     def _opened_again(self) -> Table:
         table = _load(self.io, self.paths, _writing_options)
         if table is None:
-            raise ConfigError(f"the schemas of {self.paths.schema_dir} are gone: the table was dropped")
+            raise ConfigError(f"{self.paths.schema_dir} has no schemas any longer: the table was dropped")
         return table.through(self.publisher, self.context.newest)
 
 
@@ -357,7 +357,7 @@ def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], Tab
 
 
 def _writing_options(schema: TableSchema) -> TableOptions:
-    """The options; ConfigError for a table whose rows would not be written as they should, or where."""
+    """The options for writers; raises ConfigError for a table that Tidemark would not write correctly."""
     options = options_of(schema)
     column_defaults(schema)
     check_key_types(schema, options)

@@ -1,4 +1,4 @@
-"""Shared facts about timestamps in formats: units, and the values that 64 bits of nanoseconds cannot hold."""
+"""Shared facts about timestamps in formats: units, and the values that do not fit into 64 bits of nanoseconds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ def holds_timestamps(t: DataType) -> bool:
 
 
 def beyond_64_bits(t: DataType, seconds: int, nanos: int) -> str:
-    """Why a stored moment, given as seconds since the epoch and nanoseconds, has no Arrow form."""
+    """Why a stored moment, as seconds since the epoch and nanoseconds, has no Arrow form."""
     moment = f"{np.datetime64(seconds, 's')}.{nanos:09d}".replace("T", " ")
-    return (
-        f"{moment}, outside of the years 1677 to 2262, which are all that {t.with_nullable(True)} can hold in 64 bits"
-    )
+    return f"{moment}, outside of the years 1677 to 2262, which are the range of {t.with_nullable(True)} in 64 bits"

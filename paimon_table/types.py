@@ -1,8 +1,8 @@
 """Paimon's column types: the value type, its text and JSON forms, and its Arrow form.
 
 Implements the type grammar of Paimon schema files: atomic types are strings (``DECIMAL(10, 2) NOT NULL``), complex
-types are JSON objects (``{"type": "ARRAY", "element": "INT"}``). VARIANT, BLOB and the geo types are refused. Arrow is
-imported by what makes Arrow types: who checks a pipeline file or a schema does not wait for it.
+types are JSON objects (``{"type": "ARRAY", "element": "INT"}``). VARIANT, BLOB and the geo types are refused. Only
+functions that create Arrow types import Arrow, so that checks of a pipeline file or a schema do not wait for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_LENGTH = 2147483647
-"""Length of a VARCHAR that prints as STRING and of a VARBINARY that prints as BYTES."""
+"""The length of a VARCHAR that is shown as STRING and of a VARBINARY that is shown as BYTES."""
 
 
 class Root(StrEnum):
@@ -209,7 +209,7 @@ _TOKEN = re.compile(r"\s*(?:(`[^`]+`)|([\w.$]+)|([<>(),:]))", re.UNICODE)
 _SYNONYMS = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "BOOL": "BOOLEAN"}
 
 MAX_NESTING = 100
-"""Levels of ARRAY, MAP and ROW that the text of a type may have: far beyond real tables, well within Python's stack."""
+"""The most levels of ARRAY, MAP and ROW in the text of a type: far above real tables, well within Python's stack."""
 
 _DEFAULT_PRECISION = {Root.TIME: 0, Root.TIMESTAMP: 6, Root.TIMESTAMP_LTZ: 6}
 
@@ -382,7 +382,7 @@ def timestamp_unit(precision: int) -> str:
 
 
 def arrow_type(t: DataType) -> pa.DataType:
-    """The Arrow type in which the engine holds values of ``t``; local-zoned timestamps carry tz=UTC."""
+    """The Arrow type of values of ``t`` in the engine; local-zoned timestamps have tz=UTC."""
     simple = _simple_arrow().get(t.root)
     if simple is not None:
         return simple
@@ -426,10 +426,10 @@ def _known(value: _T | None) -> _T:
 
 
 def assign_ids(columns: Sequence[tuple[str, DataType]], highest_id: int = -1) -> tuple[tuple[DataField, ...], int]:
-    """Give ids to new columns, continuing after ``highest_id``; returns the fields and the new highest id.
+    """Assign ids to new columns, starting after ``highest_id``; returns the fields and the new highest id.
 
-    A column takes the next id and its nested ROW fields the ones right after. Inside a ROW the children of a field are
-    numbered before the field itself.
+    A column gets the next id, and its nested ROW fields the ids right after it. Inside a ROW the children of a field
+    are numbered before the field itself.
     """
     fields: list[DataField] = []
     for name, column_type in columns:
@@ -441,11 +441,11 @@ def assign_ids(columns: Sequence[tuple[str, DataType]], highest_id: int = -1) ->
 
 
 NEW_FIELD = -1
-"""The id of a field of a ROW that has none yet."""
+"""The id of a field of a ROW without an id."""
 
 
 def number_new_fields(t: DataType, highest_id: int) -> tuple[DataType, int]:
-    """Give ids to the fields of rows that are new in a type, as ``assign_ids`` does."""
+    """Assign ids to new fields of rows in a type, as ``assign_ids`` does."""
     return _number_nested(t, highest_id, only_new=True)
 
 

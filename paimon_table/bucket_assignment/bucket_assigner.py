@@ -1,4 +1,4 @@
-"""Which way of assigning buckets a table takes: its split and its assigner, see ``lanes``."""
+"""Selects how a table assigns buckets: its split and its assigner, see ``lanes``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from paimon_table.write.postponed_writer import POSTPONED_LANES
 
 
 def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> LaneSplit:
-    """How the rows of a table are gathered whose files are ``live``."""
+    """The split of a table with the files ``live``."""
     match bucket_mode(schema, options):
         case BucketMode.BUCKET_UNAWARE:
             return PartitionLanes(schema)
@@ -48,9 +48,9 @@ def lane_split(schema: TableSchema, options: TableOptions, live: LiveFiles) -> L
 
 
 def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnvironment) -> BucketAssigner:
-    """The assigner of a table, for one batch of one task; ``live`` is what its lanes were made with.
+    """The assigner of a table, for one batch of one task; ``live`` are the files by which its lanes were split.
 
-    Raises ConfigError for a table of another engine that takes no rows of Tidemark, see ``check_takes_rows``.
+    Raises ConfigError for a table of another engine that Tidemark cannot write, see ``check_takes_rows``.
     """
     check_takes_rows(ctx.schema, ctx.paths.root)
     match bucket_mode(ctx.schema, ctx.options):
@@ -68,7 +68,7 @@ def open_assigner(ctx: TableContext, live: LiveFiles, environment: WriterEnviron
 
 @dataclass(frozen=True, slots=True)
 class AssignedRows:
-    """All rows of a batch by their buckets, where one process writes all of its lanes."""
+    """All rows of a batch by bucket, if one process writes all of its lanes."""
 
     buckets: Mapping[BucketId, pa.Table]
     """The rows of each bucket in the order in which they were given."""
@@ -84,7 +84,7 @@ class AssignedRows:
         return replace(message, append_index=change)
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Hear all messages of the commit before it is made."""
+        """Call this with all messages before the commit."""
         self.assigner.appended(messages)
 
     def others(self) -> list[CommitMessage]:
@@ -100,7 +100,7 @@ def assign_all(ctx: TableContext, rows: pa.Table, live: LiveFiles, environment: 
     while True:
         try:
             return _assigned(ctx, rows, live, environment)
-        except LanesDoNotFit as error:  # of the bucket that was read first: another one may want fewer still
+        except LanesDoNotFit as error:  # of the first bucket read: another one may need even fewer
             live = replace(live, key_lanes=error.lanes)
 
 

@@ -1,8 +1,9 @@
-"""Tables whose primary key lacks a partition column: a key has one row over all partitions, wherever that is.
+"""Tables whose primary key lacks a partition column: a key has one row in all partitions together.
 
 Implements Paimon's cross-partition updates. The lane of a row is the hash of its whole primary key. In every partition
-a lane owns the buckets whose number has its remainder, so one task deletes a row in its old place and writes it to the
-new one. The index of its keys (``key_index``) says where that is; new keys fill buckets as dynamic ones do.
+a lane owns the buckets with |bucket % lanes| equal to its number. So one task deletes a row in its old partition and
+writes it to the new one. The index of keys (``key_index``) has the place of each key; new keys fill buckets like
+dynamic buckets.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def key_lanes(options: TableOptions, live: LiveFiles) -> int:
 
 
 def key_lane_properties(schema: TableSchema, options: TableOptions, live: LiveFiles) -> Mapping[str, str]:
-    """What the snapshots of a table of this kind say of the lanes that its rows were shared among."""
+    """The snapshot properties with the number of lanes of a table of this kind."""
     if bucket_mode(schema, options) is not BucketMode.KEY_DYNAMIC:
         return {}
     return {LANES_PROPERTY: str(key_lanes(options, live))}
@@ -69,7 +70,7 @@ class KeyLanes:
 
 
 class KeyAssigner:
-    """See ``BucketAssigner``. Raises LanesDoNotFit where others have filled buckets by another number of lanes."""
+    """See ``BucketAssigner``. Raises LanesDoNotFit if other writers filled buckets by another number of lanes."""
 
     def __init__(self, ctx: TableContext, live: LiveFiles, environment: WriterEnvironment) -> None:
         self._ctx = ctx
@@ -82,7 +83,7 @@ class KeyAssigner:
         self._writers: dict[BucketId, BucketWriter] = {}
 
     def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """See ``BucketAssigner``: with the deletes that moves need, without rows that count nowhere."""
+        """See ``BucketAssigner``. Adds the deletes of moved rows, and leaves out rows without effect."""
         kinds = row_kinds(rows, self._ctx.options, self._ctx.paths.root)
         keep = kept_kinds(kinds, self._ctx.options)
         if keep is not None:
@@ -108,7 +109,7 @@ class KeyAssigner:
                 yield index.buckets[slot], gather(keys, positions)
 
     def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """See ``BucketAssigner``. The index does not show it: a rebuilt one does not know where deleted rows were."""
+        """See ``BucketAssigner``. Does not use the index, because a rebuilt index has no deleted rows."""
         keys = gather(keys, whole_key_order(self._ctx.schema, self._ctx.options).distinct(keys)[0])
         if lane.number not in self._former_places:
             number = LaneNumber(self._lane_count, lane.number)
@@ -116,15 +117,16 @@ class KeyAssigner:
         return self._former_places[lane.number].find(keys.select(list(self._ctx.schema.primary_keys)))
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """No file, the table itself says where its keys are; but by which snapshot they got their places."""
+        """No file, because the table itself has the places of its keys; only the snapshot by which keys got their
+        places."""
         return IndexChange(keys_seen=self._live.at)
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """Nothing: buckets without rows have nothing to note."""
+        """Nothing: buckets without rows need no notes."""
         return iter(())
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Leave for the next batch where the keys are once these messages are committed."""
+        """Keep the places of the keys for the next batch, valid once these messages are committed."""
         names: defaultdict[int, set[str]] = defaultdict(set)
         for message in messages:
             names[message.bucket.bucket % self._lane_count].update(file.file_name for file in message.new_files)
@@ -154,7 +156,7 @@ class KeyAssigner:
 
 
 class _Filling:
-    """Gives buckets of partitions to keys that have none there; for one lane of one batch."""
+    """Assigns buckets of partitions to keys that have none there; for one lane of one batch."""
 
     def __init__(self, options: TableOptions, index: LaneIndex, lane: LaneNumber) -> None:
         self._limits = FillLimits.of(options)

@@ -1,11 +1,12 @@
-"""Dynamic buckets: a key stays in the bucket that its index file names, a new one goes where there is room.
+"""Dynamic buckets: a key stays in the bucket whose index file has it, a new key goes to a bucket with room.
 
-Implements Paimon's HASH_DYNAMIC mode. Only the assigner knows the assignments of a batch. They become part of the table
-by the index files in the APPEND snapshot of its rows. Across batches it holds only contents of index files.
+Implements Paimon's HASH_DYNAMIC mode. During a batch only the assigner has its assignments. The index files in the
+APPEND snapshot of the rows make them part of the table. Between batches the assigner keeps only contents of index
+files.
 
-An index file that is lost is made again from the keys of the bucket's data files. What was deleted since is missing
-then; such keys are new ones. The rebuilt file replaces the lost one in the next commit of the lane, so the lost one
-never comes back next to buckets that got these keys.
+If an index file is lost, the assigner rebuilds it from the keys of the bucket's data files. Deleted keys are missing
+from it, and count as new. The next commit of the lane replaces the lost file. So a lost file that reappears cannot
+contradict buckets that got these keys.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _T = TypeVar("_T")
 
 
 def dynamic_lanes(schema: TableSchema, options: TableOptions, live: LiveFiles) -> DynamicLanes:
-    """The lanes of a table at a snapshot; the same on the driver and in every task, whatever their number."""
+    """The lanes of a table at a snapshot; the same on the driver and in every task, for any number of tasks."""
     assigners = assigner_count(options)
     return DynamicLanes(schema, assigners, fewer_assigners(live, assigners))
 
@@ -68,18 +69,18 @@ class DynamicAssigner:
         return self.find(lane, keys)
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """A new index file if the bucket got new keys, and all that the partition had before."""
+        """A new index file if the bucket got new keys, and all index files that the partition had before."""
         number = bucket.bucket % self._lanes.assigners_in(bucket.partition)
         return self._opened[Lane(bucket.partition, number)].prepare(bucket.bucket)
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """Index files that are rebuilt, and those that get a name with the owner of their keys."""
+        """Rebuilt index files, and those whose new name states the owner of their keys."""
         opened = self._lane(lane)
         for bucket in sorted(opened.unprepared):
             yield BucketId(lane.partition, bucket), opened.prepare(bucket)
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Nothing: the index files have all notes."""
+        """Nothing: the index files have everything."""
 
     def _lane(self, lane: Lane) -> OpenLane:
         if lane not in self._opened:

@@ -1,7 +1,7 @@
 """Lanes of dynamic buckets: a partition and an assigner, which owns the key hashes and the buckets with its number.
 
-How many assigners there are follows from the options, for partitions that hold keys from their index files too: every
-hash of a bucket must belong to the assigner that owns the bucket. A divisor of their numbers keeps that. If files do
+The options set the number of assigners. In a partition with keys, the index files limit it: every hash of a bucket must
+belong to the assigner that owns the bucket. A common divisor of the numbers in the files satisfies this. If files do
 not state the number, because another writer wrote them, there is one assigner.
 """
 
@@ -30,8 +30,9 @@ def fewer_assigners(live: LiveFiles, assigners: int) -> dict[bytes, int]:
     found = {bucket.partition: 1 for bucket in live.files.keys() - live.hash_files.keys() if bucket.bucket >= 0}
     for bucket, file in live.hash_files.items():
         written_by = assigners_of(file) or 1
-        # The hashes of a bucket agree modulo ``written_by``, so they agree modulo each of its divisors, and of no other
-        # number for sure. The greatest common divisor is the most assigners that suit all buckets of the partition.
+        # The hashes of a bucket are equal modulo ``written_by``, so they are equal modulo each of its divisors, but not
+        # certainly modulo another number. The greatest common divisor is the largest number of assigners for all
+        # buckets of the partition.
         if written_by % assigners:
             found[bucket.partition] = gcd(found.get(bucket.partition, assigners), written_by)
     return found

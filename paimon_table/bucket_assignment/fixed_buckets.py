@@ -1,8 +1,8 @@
-"""Tables whose rows say their bucket, so that nothing is left to assign.
+"""Tables whose rows determine their bucket, so that nothing is left to assign.
 
-In a fixed number of buckets the hash of the bucket key says it, and a lane is a bucket. Postponed rows of a partition
-all go into bucket -2, see ``write.postponed_writer``. Tables without buckets have all files in bucket 0, which any task
-may write.
+With a fixed number of buckets the hash of the bucket key determines it, and a lane is a bucket. Postponed rows of a
+partition all go into bucket -2, see ``write.postponed_writer``. Tables without buckets have all files in bucket 0,
+which any task may write.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class FixedLanes:
 
 @dataclass(frozen=True, slots=True)
 class FixedAssigner:
-    """The lane says the bucket."""
+    """The lane determines the bucket."""
 
     bucket: int | None = None
-    """The one bucket that all rows of a partition go into; None: a lane is a bucket."""
+    """The bucket of all rows of a partition; None: a lane is a bucket."""
 
     def assign(self, lane: Lane, rows: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
         """See ``BucketAssigner``."""
@@ -84,11 +84,11 @@ class PostponedAssigner(FixedAssigner):
     """The table, for errors."""
 
     def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """Raises UnsupportedFeature: the newest row of a key may be among waiting rows, which cannot be looked up."""
+        """Raises UnsupportedFeature: the newest row of a key may be a waiting row, which cannot be looked up."""
         raise UnsupportedFeature(
-            f"{self.root} has postponed buckets ('bucket' = -2), in which stored rows cannot be looked up,"
-            " and events leave out values that did not change; let the source send whole rows (REPLICA IDENTITY FULL),"
-            " or set a number of buckets"
+            f"{self.root} has postponed buckets ('bucket' = -2), in which Tidemark cannot look up stored rows, "
+            "and events lack values that did not change: let the source send whole rows (REPLICA IDENTITY FULL), "
+            "or set a number of buckets"
         )
 
 
@@ -98,7 +98,7 @@ UNAWARE_BUCKET = 0
 
 @dataclass(frozen=True, slots=True)
 class PartitionLanes:
-    """One lane for each partition. The carrier of its rows may share them among lanes of any other numbers."""
+    """One lane for each partition. The caller may split its rows into any number of lanes."""
 
     schema: TableSchema
 

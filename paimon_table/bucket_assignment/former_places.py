@@ -1,6 +1,6 @@
-"""Where keys of all partitions were lately, for those that the index of their lane does not know.
+"""The former places of keys that the index of their lane does not have.
 
-An index that is built from the table has no keys whose rows are gone. Each change that removed a row has its key in its
+An index that is built from the table lacks the keys of removed rows. The snapshot that removed a row shows its key and
 bucket: a delete in the files of its APPEND, an OVERWRITE in the files that it replaced.
 """
 
@@ -30,7 +30,7 @@ _Files = list[tuple[BucketId, DataFileMeta]]
 
 
 class FormerPlaces:
-    """The buckets of a lane in which the last snapshots up to one name a key; reads manifests once."""
+    """The buckets of a lane in which snapshots up to a given one changed a key; reads manifests once."""
 
     def __init__(self, ctx: TableContext, live: LiveFiles, lane: LaneNumber, environment: WriterEnvironment) -> None:
         self._ctx = ctx
@@ -40,20 +40,20 @@ class FormerPlaces:
         self._order = KeyOrder(ctx.schema, ctx.options)
 
     def find(self, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """For each of these whole keys the bucket in which it was before the youngest snapshot that names it."""
+        """For each of these whole keys, its bucket before the newest snapshot that changed it."""
         for number in range(keys.num_rows):
             key = keys.slice(number, 1)
             for before, files in self._changed:
                 named = dict.fromkeys(bucket for bucket, file in files if self._names(bucket, file, key))
                 if named:
-                    # One as a rule; more where a batch has moved the row and then deleted it.
+                    # Usually one; more if a batch moved the row and then deleted it.
                     is_clear = len(named) == 1
                     yield from ((bucket, key) for bucket in named if is_clear or self._is_in(bucket, key, before))
                     break
 
     @cached_property
     def _changed(self) -> list[tuple[Snapshot | None, _Files]]:
-        """For each snapshot, the youngest first: the one before it, and the lane's files that brought or took rows."""
+        """For each snapshot, newest first: the one before it, and the lane's files that added or removed rows."""
         reader = ManifestReader(self._ctx.io, self._ctx.paths)
         changed: list[tuple[Snapshot | None, _Files]] = []
         newest = self._live.at.id
@@ -68,7 +68,7 @@ class FormerPlaces:
                 except CorruptFile:
                     if self._ctx.snapshots.find(snapshot.id) is not None:
                         raise
-                    break  # it has expired since, as have all before it
+                    break  # it has expired, as have all before it
                 changed.append((before, [(e.bucket, e.file) for e in entries if self._owns(e.bucket)]))
             snapshot = before
         return changed

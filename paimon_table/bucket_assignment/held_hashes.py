@@ -1,7 +1,7 @@
-"""The contents of index files that a process has read or written, by their names; bounded in bytes.
+"""A cache of the index files that a process has read or written, by name; bounded in bytes.
 
-A file is written once and never changed, so its held content stays right whatever is committed. Content that no
-snapshot names is never requested.
+A file is written once and never changed, so commits cannot outdate the cache. Nobody requests a file that no snapshot
+names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HELD_BYTES = 128 << 20
 
 
 class HeldHashes:
-    """The hashes used last. May be used by several threads."""
+    """The most recently used hashes. Threads may share it."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[str, SortedHashes] = OrderedDict()
@@ -31,7 +31,7 @@ class HeldHashes:
             return hashes
 
     def put(self, path: str, hashes: SortedHashes) -> None:
-        """Hold the hashes of an index file; those used longest ago go where all take more room than there is."""
+        """Add the hashes of an index file; evicts the least recently used ones if all exceed the limit."""
         with self._lock:
             self._drop(path)
             self._held[path] = hashes
@@ -40,7 +40,7 @@ class HeldHashes:
                 self._drop(next(iter(self._held)))
 
     def drop(self, path: str) -> None:
-        """Forget a file that is replaced, or whose contents are elsewhere."""
+        """Evict a file that was replaced, or whose contents are kept elsewhere."""
         with self._lock:
             self._drop(path)
 
@@ -52,5 +52,5 @@ class HeldHashes:
 
 @cache
 def held_hashes() -> HeldHashes:
-    """Those of this process."""
+    """The cache of this process."""
     return HeldHashes()

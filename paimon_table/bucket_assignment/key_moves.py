@@ -1,10 +1,10 @@
-"""The fate of rows whose key was in another partition: pure decisions over all such rows of a batch.
+"""What happens to rows whose key is in another partition: pure decisions over all such rows of a batch.
 
 Implements Paimon's rules for rows whose key is in another partition. Deduplicate deletes the old row there and inserts
-the new one. Partial-update and aggregation write to the old partition; first-row drops the new row. Deletes go where
-the row is. Unlike in Paimon, the delete of a move has the values of the row that it deletes. A row that another one of
-the same batch replaces elsewhere is neither written nor deleted. (Such tables have no ``sequence.field``: what arrives
-later is newer.)
+the new one. Partial-update and aggregation write to the old partition; first-row drops the new row. Deletes go to the
+partition of the row. Unlike in Paimon, the delete of a move has the values of the row that it deletes. If a row of the
+same batch replaces another one in another partition, the replaced row is neither written nor deleted. (Such tables have
+no ``sequence.field``: a later row is newer.)
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Rows of some keys, sorted by key, then as they arrived; the stored row of a key comes first if there is one."""
+    """Rows of some keys, sorted by key, then by arrival. The stored row of a key, if there is one, comes first."""
 
     key: Indices
     """Number of the key, rising."""
     kinds: npt.NDArray[np.int8]
     partition: Indices
-    """Number of the partition that a row names."""
+    """Number of the partition in the row's values."""
     is_stored: Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What to write: version ``version[i]`` with this kind into this partition; for each key in order of arrival."""
+    """What to write: version ``version[i]`` with this kind into this partition, for each key in order of arrival."""
 
     version: Indices
     kinds: npt.NDArray[np.int8]
     partition: Indices
     trigger: Indices
-    """The version whose arrival makes it be written: a row itself, or the row that a move makes room for."""
+    """The version that causes the write: the row itself, or for the delete of a move the row that replaces it."""
 
     def only(self, keep: Mask) -> Writes:
         return Writes(self.version[keep], self.kinds[keep], self.partition[keep], self.trigger[keep])
@@ -51,18 +51,19 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The decision: what to write, and for each key in which partition its row is afterwards, if it has one."""
+    """The decision: what to write, and the partition of each key's row afterwards."""
 
     writes: Writes
     partition: Indices
-    """By key, in their order: where its newest row is or was, NOWHERE when it neither is nor was anywhere."""
+    """The partition of the newest row of each key, in key order, even if it was deleted; NOWHERE if there never was
+    one."""
 
 
 def deduplicated(versions: Versions, *, keeps_history: bool) -> Moves:
-    """The newest row of a key counts, wherever it is.
+    """The newest row of a key counts, in whichever partition it is.
 
-    ``keeps_history``: every change is to be written, for a changelog that repeats the input. Otherwise rows are left
-    out that are replaced in the same batch in another partition.
+    ``keeps_history``: every change is written, for a changelog that repeats the input. Otherwise rows that the same
+    batch replaces in another partition are left out.
     """
     first, dense = _first_of_key(versions)
     at = np.arange(len(versions.key))
@@ -75,7 +76,7 @@ def deduplicated(versions: Versions, *, keeps_history: bool) -> Moves:
     moving = np.flatnonzero(adds & lives & (old != versions.partition))
 
     trigger = np.concatenate([moving, written])
-    order = np.argsort(trigger, kind="stable")  # the delete before the row that it makes room for
+    order = np.argsort(trigger, kind="stable")  # the delete of a move before the row that replaces it
     writes = Writes(
         np.concatenate([moving - 1, written])[order],
         np.concatenate([np.full(len(moving), RowKind.DELETE, np.int8), versions.kinds[written]])[order],
@@ -95,7 +96,7 @@ def deduplicated(versions: Versions, *, keeps_history: bool) -> Moves:
 def redirected(versions: Versions, *, deletes_free: bool = False) -> Moves:
     """The partition of a key's first row becomes the partition of all its rows.
 
-    ``deletes_free``: a delete removes the row, so that the row after it is first again, as in a batch of its own.
+    ``deletes_free``: a delete removes the row, so that the next row is the first one again, as in a separate batch.
     """
     first, _ = _first_of_key(versions)
     is_first = np.zeros(len(versions.key), np.bool_)
@@ -109,7 +110,7 @@ def redirected(versions: Versions, *, deletes_free: bool = False) -> Moves:
 
 
 def first_only(versions: Versions) -> Moves:
-    """As ``redirected``, without rows that come for another partition; retracts stay, for the engine to refuse."""
+    """As ``redirected``, without rows for another partition. Retracts stay, so that the engine refuses them."""
     moves = redirected(versions)
     writes = moves.writes
     comes_late = are_adds(writes.kinds) & (versions.partition[writes.version] != writes.partition)

@@ -9,13 +9,13 @@ from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
 
 UNKNOWN = -1
-"""Stands for the bucket of a hash without one."""
+"""The bucket number of a hash without a bucket."""
 
 
 def place_of(hashes: KeyHashes, held: SortedHashes, buckets: Buckets) -> Buckets:
-    """For each of the ``hashes`` its bucket among the ``held`` ones; a single bucket stands for all of them.
+    """For each of the ``hashes`` its bucket among the ``held`` hashes; a single bucket applies to all of them.
 
-    Of a hash that is held more than once the first bucket counts.
+    If a hash is held more than once, its first bucket counts.
     """
     if len(held) == 0:
         return np.full(len(hashes), UNKNOWN, np.int16)

@@ -1,6 +1,7 @@
-"""Rows of a lane on their way to buckets, where their keys may be in other partitions.
+"""Assigns rows of a lane to buckets, if their keys may be in other partitions.
 
-Most rows stay where their key is and pass through; for the others ``key_moves`` decides. All of it is columnar.
+Most rows stay in the partition of their key and pass through; ``key_moves`` decides about the others. All steps are
+columnar.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FindStored = Callable[[BucketId, pa.Table], Hits]
 """The rows of some keys in a bucket as it was before the batch."""
 
 FillBuckets = Callable[[bytes, int], Indices]
-"""Buckets of a partition for this many keys that have none there."""
+"""Returns buckets of a partition for this many keys that have none there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +42,27 @@ class LaneRows:
 
     rows: pa.Table
     kinds: Kinds
-    """The kinds of the rows, from whichever column has them; rows to ignore are already left out."""
+    """The kinds of the rows, without rows to ignore."""
     keys: pa.Table
     """The distinct primary keys of the rows, with all key columns, sorted."""
     number: Indices
     """For each row the index of its key in ``keys``."""
     slots: Slots
-    """For each key where it is, an index of ``buckets``; -1 for a new one."""
+    """For each key its place, an index of ``buckets``; -1 for a new key."""
     buckets: tuple[BucketId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """The rows to write, and what that changes of where keys are."""
+    """The rows to write, and the changed places of keys."""
 
     rows: pa.Table
-    """In the order in which they are to be written."""
+    """In the order in which to write them."""
     slot_of_row: Indices
     """For each row an index of ``buckets``."""
     buckets: tuple[BucketId, ...]
     changed_keys: pa.Table
-    """Keys that have another place afterwards; sorted, each once."""
+    """Keys with another place afterwards; sorted, each once."""
     changed_slots: Slots
     """Their places, indices of ``buckets``."""
 
@@ -96,18 +97,18 @@ class _Partitions:
 
 @dataclass(frozen=True, slots=True)
 class _Placing:
-    """Rows to write, in their order: row ``source[i]`` of a table of rows, for a key, with a kind, into a partition."""
+    """Rows to write, in order: row ``source[i]`` of a table of rows, with its key, kind and partition."""
 
     source: Indices
     key: Indices
     kinds: Kinds
     partition: Indices
     is_made: Mask
-    """Whether it is a delete that the source did not send."""
+    """Whether the row is a delete that the source did not send."""
 
 
 def place_rows(ctx: TableContext, lane: LaneRows, find_stored: FindStored, fill: FillBuckets) -> PlacedRows:
-    """Decide where the rows of a lane go; gives the rows to write in the order of their arrival."""
+    """Decide the places of the rows of a lane; returns the rows to write in order of arrival."""
     partitions = _Partitions.of(ctx, lane)
     home = partitions.home(lane.slots)
     moving = _moving_keys(ctx.options, lane, partitions, home)
@@ -127,9 +128,9 @@ def place_rows(ctx: TableContext, lane: LaneRows, find_stored: FindStored, fill:
 
 
 def _moving_keys(options: TableOptions, lane: LaneRows, partitions: _Partitions, home: Indices) -> Mask:
-    """Which keys have rows of more than one partition, the one where they are included.
+    """Which keys have rows in more than one partition, counting the partition of their stored row.
 
-    And new keys with a retract: without an index that forgets, there is no row to delete.
+    New keys with a retract are included: if index entries never expire, there is no row to delete.
     """
     first = np.full(len(home), NOWHERE, np.int64)
     first[lane.number[::-1]] = partitions.of_row[::-1]
@@ -152,7 +153,7 @@ class _MovingRows:
     keys: Indices
     """The number of each moving key among all keys."""
     source: pa.Table
-    """The rows of the lane and behind them stored rows."""
+    """The rows of the lane, followed by stored rows."""
     partition_of_source: Indices
 
     @staticmethod
@@ -187,7 +188,7 @@ class _MovingRows:
                 return redirected(self.versions, deletes_free=_deletes_remove_rows(ctx.options))
 
     def merged_into(self, others: _Placing, moves: Moves) -> _Placing:
-        """The decisions among the rows that pass through, by arrival; the delete of a move right before its row."""
+        """Merged with the rows that pass through, by arrival; the delete of a move is right before its row."""
         writes = moves.writes
         arrived = self.source_of_version[writes.trigger]
         is_made = writes.version != writes.trigger
@@ -205,7 +206,7 @@ class _MovingRows:
 def _stored_rows(
     options: TableOptions, lane: LaneRows, keys: Indices, find_stored: FindStored
 ) -> tuple[Indices, pa.Table | None]:
-    """Which of the moving ``keys`` have a row, and these rows where the engine deletes them to move a key."""
+    """Which of the moving ``keys`` have a row, and these rows if the engine deletes them to move a key."""
     slots = lane.slots[keys]
     if options.merge_engine != "deduplicate" and not _rows_may_vanish(options):
         return np.flatnonzero(slots >= 0), None
@@ -221,7 +222,7 @@ def _stored_rows(
 
 
 def _rows_may_vanish(options: TableOptions) -> bool:
-    """Whether a retract or time may remove a row of an engine that keeps keys where they are."""
+    """Whether a retract or expiry may remove a row, in an engine that never moves keys."""
     return (
         _deletes_remove_rows(options)
         or bool(options.partial_update_remove_record_on_sequence_group)
@@ -236,7 +237,7 @@ def _deletes_remove_rows(options: TableOptions) -> bool:
 def _written(
     ctx: TableContext, source: pa.Table, partition_of_source: Indices, placing: _Placing, partitions: _Partitions
 ) -> pa.Table:
-    """The rows with their kinds and, where they go to another partition than they name, its values."""
+    """The rows with their kinds. A row for another partition than its values name gets the values of that partition."""
     rows = gather(source, placing.source)
     if placing.is_made.any():
         position = rows.schema.get_field_index(VALUE_KIND)
@@ -268,7 +269,7 @@ def _in_buckets(
     final: Indices,
     fill: FillBuckets,
 ) -> PlacedRows:
-    """The rows in their buckets: those that the keys have in a partition, else new ones in order of arrival."""
+    """The rows with their buckets: those of their keys in a partition, else new ones in order of arrival."""
     slots = np.where(placing.partition == home[placing.key], lane.slots[placing.key], -1).astype(np.int64)
     new = np.flatnonzero(slots < 0)
     code = placing.key[new] * len(partitions.rows) + placing.partition[new]

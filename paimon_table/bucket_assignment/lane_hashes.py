@@ -1,7 +1,7 @@
-"""Which bucket of a lane holds a key hash, as the index files of a snapshot say.
+"""Finds the bucket of a key hash in a lane, from the index files of a snapshot.
 
-Few buckets are searched one by one. If a lane has many, those that get no new keys are merged into one local file. So a
-search does not get slower with every full bucket, and workers need not read them again.
+If a lane has few buckets, they are searched one by one. If it has many, those without new keys are merged into one
+local file. So a search does not become slower with every full bucket, and workers need not read them again.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.metadata.table_context import TableContext
 
 MOST_SINGLE = 4
-"""Most buckets without new keys that are searched one by one; more buckets are merged first."""
+"""At most this many buckets without new keys are searched one by one; more are merged first."""
 
 Load = Callable[[int], SortedHashes]
 """The hashes of a bucket."""
 
 
 class LaneHashes:
-    """The committed keys of one lane. Immutable, except for lazily read content."""
+    """The committed keys of one lane. Immutable, except that it reads content lazily."""
 
     def __init__(self, files: Mapping[int, str], load: Load, merged: MergedHashes | None = None) -> None:
         """``files``: the index file of each bucket of the lane; ``load`` reads one file."""
         self._load = load
         self._merged = merged
         self.merged_buckets = frozenset() if merged is None else frozenset(merged.covered(files))
-        """Those whose index files need not be held any longer."""
+        """The buckets whose index files need not be cached any longer."""
         self._single = sorted(files.keys() - self.merged_buckets)
         stale = [] if merged is None else merged.files.keys() - self.merged_buckets
         self._stale = np.asarray(sorted(stale), np.int16)
 
     def find(self, hashes: KeyHashes) -> Buckets:
-        """The bucket of each of the sorted ``hashes``, ``UNKNOWN`` where there is none.
+        """The bucket of each of the sorted ``hashes``; ``UNKNOWN`` for one without a bucket.
 
-        Where files of others have a hash in several buckets, the lowest counts, whatever is merged.
+        If files of other writers have a hash in several buckets, the lowest counts.
         """
         found = np.full(len(hashes), UNKNOWN, np.int16)
         if self._merged is not None:
@@ -61,7 +61,7 @@ class LaneHashes:
 def open_lane_hashes(
     directory: Path, files: Mapping[int, str], growing: Callable[[], frozenset[int]], load: Load
 ) -> LaneHashes:
-    """The index of a lane whose merged file lies in ``directory``; ``growing`` says which buckets get new keys."""
+    """The index of a lane whose merged file is in ``directory``; ``growing`` returns the buckets that get new keys."""
     if len(files) <= MOST_SINGLE:
         return LaneHashes(files, load)
     merged = newest_merged(directory, files)

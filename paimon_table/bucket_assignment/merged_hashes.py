@@ -1,9 +1,9 @@
 """Many index files of one lane merged into one local file: sorted hashes, and the bucket of each.
 
-A search in it takes as long as one in a single index file, and its pages are shared by the processes of a machine. It
-names the index files that it was made of and holds nothing that they do not hold; it may go at any moment. Layout:
-eight bytes with the length of the JSON header, the header, 32-bit hashes, 16-bit buckets, as the machine orders bytes;
-then two checksums, of what comes before the buckets and of the buckets.
+A search in it takes as long as one in a single index file, and the processes of a machine share its pages. It names its
+source files and contains nothing else, so it may be removed at any moment. Layout: eight bytes with the length of the
+JSON header, the header, 32-bit hashes and 16-bit buckets in the byte order of the machine. Two checksums follow: of all
+bytes before the buckets, and of the buckets.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private
 
 RANGE_ROWS = 1 << 20
-"""Hashes that are merged at a time."""
+"""The number of hashes that are merged at a time."""
 
 MAX_BYTES = 4 << 30
-"""Size of all merged files of a directory; those used longest ago go first."""
+"""The largest size of all merged files of a directory; the least recently used are removed first."""
 
 MOST_MAPPED = 1024
-"""Merged files that a process keeps mapped, those used last."""
+"""The number of merged files that a process keeps mapped: the most recently used."""
 
 _PREFIX = "merged-"
 _CHECKSUM_BYTES = 4
@@ -46,7 +46,7 @@ class MergedHashes:
     """One merged file, mapped into memory. Immutable."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError or ValueError if there is no complete one."""
+        """Raises OSError or ValueError if the file is missing or incomplete."""
         self.path = path
         with path.open("rb") as stream:
             prefix = stream.read(8)
@@ -73,7 +73,7 @@ class MergedHashes:
         self._sorted = SortedHashes(self.hashes)
 
     def covered(self, files: Mapping[int, str]) -> list[int]:
-        """The buckets whose index file, as ``files`` names them, is in here."""
+        """The buckets whose index file in ``files`` is part of this one."""
         return [bucket for bucket, name in self.files.items() if files.get(bucket) == name]
 
     def find(self, hashes: KeyHashes) -> Buckets:
@@ -82,14 +82,14 @@ class MergedHashes:
 
 
 class _Mapped:
-    """The merged files that a process has mapped: mapping one again costs a page fault for each page touched."""
+    """The merged files that a process has mapped. Mapping one again costs a page fault for each page read."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[Path, MergedHashes] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, path: Path) -> MergedHashes:
-        """Raises OSError or ValueError if there is no complete file."""
+        """Raises OSError or ValueError if the file is missing or incomplete."""
         with self._lock:
             file = self._files.pop(path, None)
         return self.keep(file or MergedHashes(path))
@@ -102,7 +102,7 @@ class _Mapped:
         return file
 
     def let_go(self, directory: Path, present: Collection[Path]) -> None:
-        """Unmap the files of a lane that others have replaced."""
+        """Unmap the files of a lane that other files replaced."""
         with self._lock:
             for path in [path for path in self._files if path.parent == directory and path not in present]:
                 del self._files[path]
@@ -112,7 +112,7 @@ _MAPPED = _Mapped()
 
 
 def newest_merged(directory: Path, wanted: Mapping[int, str]) -> MergedHashes | None:
-    """The merged file of a lane that holds most of the ``wanted`` index files; None when no file holds any."""
+    """The merged file of a lane with most of the ``wanted`` index files; None if no file has any."""
     best, most = None, 0
     present = list(directory.glob(f"{_PREFIX}*"))
     _MAPPED.let_go(directory, present)
@@ -131,9 +131,9 @@ def newest_merged(directory: Path, wanted: Mapping[int, str]) -> MergedHashes | 
 def merge(
     directory: Path, old: MergedHashes | None, kept: Sequence[int], added: Mapping[int, tuple[str, KeyHashes]]
 ) -> MergedHashes:
-    """A new merged file of a lane: the ``kept`` buckets of the ``old`` one and the index files ``added``, by name.
+    """Write a merged file of a lane: the ``kept`` buckets of the ``old`` one and the index files ``added``, by name.
 
-    Removes the lane's other ones, whose content this one holds. SinkUnavailable when it cannot be written.
+    Removes the lane's other merged files, whose content this one has. Raises SinkUnavailable if it cannot be written.
     """
     files = {bucket: old.files[bucket] for bucket in kept} if old is not None else {}
     files |= {bucket: name for bucket, (name, _) in added.items()}
@@ -183,7 +183,7 @@ def _row_count(old: MergedHashes | None, kept: Sequence[int]) -> int:
 def _merged_ranges(
     old: MergedHashes | None, kept: Sequence[int], added: Mapping[int, tuple[str, KeyHashes]], rows: int
 ) -> Iterator[tuple[KeyHashes, Buckets]]:
-    """The merged hashes range by range, so that memory is taken for one range only."""
+    """The merged hashes range by range, so that only one range is in memory."""
     bounds = np.linspace(-(1 << 31), 1 << 31, rows // RANGE_ROWS + 2).astype(np.int64)
     for low, high in pairwise(bounds):
         packed = [
@@ -208,7 +208,7 @@ def _within(hashes: KeyHashes, low: np.int64, high: np.int64) -> slice:
 
 
 def _packed(hashes: KeyHashes, buckets: npt.NDArray[np.int64] | np.int64) -> npt.NDArray[np.int64]:
-    """Hash and bucket as one number: sorting those is faster than sorting by one array."""
+    """Hash and bucket as one number: sorting these numbers is faster than sorting by one array."""
     return (hashes.astype(np.int64) << 16) | buckets
 
 

@@ -1,9 +1,9 @@
 """One lane of dynamic buckets while a batch writes it.
 
 If the number of assigners that wrote the index files of a partition is unknown, the partition is one lane. Opening it
-checks the hashes themselves. If several assigners could have placed them, new keys are placed in the same way, and the
-files get names with that number. The next batch has that many lanes. Otherwise one file is named as that of a single
-assigner, which saves later checks.
+checks the hashes. If they fit several assigners, new keys are placed in the same way, and the names of the files state
+that number. The next batch then has that many lanes. Otherwise the name of one file states a single assigner, which
+saves later checks.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class LanePlan:
 
     lane: Lane
     assigners: int
-    """Those that share the partition in this batch."""
+    """The number of assigners that share the partition in this batch."""
     wanted: int
-    """Those that share a new partition."""
+    """The number of assigners that share a new partition."""
     index_files: Mapping[int, IndexFileMeta]
-    """Of all buckets of the partition."""
+    """The index files of all buckets of the partition."""
     data_files: Mapping[int, tuple[DataFileMeta, ...]]
 
     def owns(self, bucket: int) -> bool:
@@ -64,7 +64,7 @@ class LanePlan:
 
 
 class OpenLane:
-    """See the module. Used by one task, for one batch."""
+    """A lane that one task writes in one batch; see the module."""
 
     def __init__(self, ctx: TableContext, plan: LanePlan, environment: WriterEnvironment) -> None:
         self._ctx = ctx
@@ -74,7 +74,7 @@ class OpenLane:
         self._files = {bucket: file for bucket, file in plan.index_files.items() if plan.owns(bucket)}
         self._made_again: dict[int, SortedHashes] = {}
         self.unprepared: set[int] = set()
-        """Buckets that need an index file, whether they get rows or not."""
+        """Buckets that need an index file even without new rows."""
         for bucket in plan.data_files:
             if plan.owns(bucket) and bucket not in self._files:
                 self._load(bucket)
@@ -94,7 +94,7 @@ class OpenLane:
         self._new: defaultdict[int, list[KeyHashes]] = defaultdict(list)
 
     def find(self, hashes: Hashes) -> Buckets:
-        """The bucket of each hash in the table as it is; ``UNKNOWN`` where there is none."""
+        """The bucket of each hash in the current table; ``UNKNOWN`` for one without a bucket."""
         each, _, which = first_of_each(hashes)
         return self._index.find(each)[which]
 
@@ -104,7 +104,7 @@ class OpenLane:
         each, first, which = first_of_each(hashes)
         if (assigner_numbers(each, self._plan.assigners) != self._plan.lane.number).any():
             raise BrokenInvariant(
-                f"{self._plan.lane} received keys of another assigner; nothing was written: please report"
+                f"{self._plan.lane} received keys of another assigner; nothing was written: please report this"
             )
         buckets = np.maximum(self._index.find(each), place_of(each, *self._fresh))
         unknown = np.flatnonzero(buckets == UNKNOWN)
@@ -117,7 +117,7 @@ class OpenLane:
 
     @timed("assign")
     def prepare(self, bucket: int) -> IndexChange:
-        """The index file of a bucket with its new keys; no change when there is nothing new to say."""
+        """The index file of a bucket with its new keys; no change without new keys."""
         new = self._new.pop(bucket, [])
         if not new and bucket not in self.unprepared:
             return IndexChange(seen=self._seen)
@@ -141,13 +141,13 @@ class OpenLane:
         self._fresh = SortedHashes(together[order]), np.concatenate([self._fresh[1], buckets])[order]
 
     def _growing(self) -> frozenset[int]:
-        """Buckets whose contents are about to change, or have no file that lists them."""
+        """Buckets whose index file will change, or is missing."""
         return frozenset(self._made_again).union(*(owned.growing for owned in self._owned.values()))
 
     # ------------------------------------------------------------ by how many assigners
 
     def _find_assigners(self) -> int:
-        """The number that holds for every hash of the lane, new ones included; see the module."""
+        """The number of assigners that fits every hash of the lane, new ones included; see the module."""
         plan = self._plan
         silent = [bucket for bucket, file in self._files.items() if assigners_of(file) is None]
         silent += self._made_again.keys() - self._files.keys()
@@ -183,7 +183,7 @@ class OpenLane:
         return hashes
 
     def _forget(self, bucket: int) -> None:
-        """Release the contents of an index file; later users read them again."""
+        """Evict the contents of an index file from memory; a later use reads them again."""
         if bucket in self._files:
             held_hashes().drop(hash_index_path(self._ctx.paths, self._files[bucket]))
 
@@ -207,5 +207,5 @@ def _of_assigner(counts: Mapping[int, int], assigners: int, number: int) -> dict
 
 
 def _fits(hashes: KeyHashes, bucket: int, assigners: int) -> bool:
-    """Whether this many assigners could have put the hashes into the bucket."""
+    """Whether the hashes fit into the bucket with this many assigners."""
     return bool((assigner_numbers(hashes, assigners) == bucket % assigners).all())

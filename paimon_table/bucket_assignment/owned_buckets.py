@@ -1,9 +1,9 @@
 """The buckets of one assigner in one partition, and how new keys fill them.
 
 Implements Paimon's dynamic buckets: assigner ``number`` of ``assigners`` owns the buckets b with b % assigners equal to
-its number. New keys go into the lowest of its buckets that holds fewer keys than ``dynamic-bucket.target-row-num``,
-then into the lowest that is not used yet. Where ``dynamic-bucket.max-buckets`` leaves none, they are spread over those
-there are.
+its number. New keys go into the lowest of its buckets with fewer keys than ``dynamic-bucket.target-row-num``, then into
+its lowest unused bucket. If ``dynamic-bucket.max-buckets`` allows no further bucket, they are spread over the existing
+ones.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from paimon_table.options.table_options import TableOptions
 Buckets = npt.NDArray[np.int16]
 
 MOST_BUCKETS = 32_767
-"""Buckets of a partition, numbered from 0, as in Paimon: a number fits in 16 bits."""
+"""The most buckets of a partition, numbered from 0. As in Paimon, a number fits in 16 bits."""
 
 DEFAULT_ASSIGNERS = 4
-"""Assigners of a table that names no number. The current number of tasks would not do: its changes would move keys."""
+"""The number of assigners if the options set none. It is not the number of tasks, because that changes, which would
+move keys."""
 
 
 def assigner_count(options: TableOptions) -> int:
-    """How many assigners share the keys of a partition without keys so far; each assigner may own a bucket."""
+    """The number of assigners of a partition without keys; each assigner may own a bucket."""
     wanted = options.dynamic_bucket_initial_buckets or options.dynamic_bucket_assigners or DEFAULT_ASSIGNERS
     return min(wanted, FillLimits.of(options).bucket_count)
 
 
 @dataclass(frozen=True, slots=True)
 class FillLimits:
-    """How far buckets are filled."""
+    """The limits on filling buckets."""
 
     target_row_count: int
-    """A bucket with this many keys gets no new ones while another may."""
+    """A bucket with this many keys gets new ones only if no other bucket can."""
     bucket_count: int = MOST_BUCKETS
-    """Buckets of a partition, at most."""
+    """The most buckets of a partition."""
     is_bounded: bool = False
-    """Whether buckets grow past the target when all are there; otherwise that is an error."""
+    """Whether buckets grow past the target once all exist; otherwise that is an error."""
 
     @staticmethod
     def of(options: TableOptions) -> FillLimits:
@@ -55,7 +56,7 @@ class OwnedBuckets:
     """The buckets of one assigner while one batch fills them. Not thread safe."""
 
     def __init__(self, limits: FillLimits, assigners: int, number: int, key_counts: Mapping[int, int]) -> None:
-        """``key_counts``: keys in each bucket of the partition that this assigner owns and that exists."""
+        """``key_counts``: the keys in each existing bucket of the partition that this assigner owns."""
         self._limits = limits
         self._counts = dict(key_counts)
         self._roomy = sorted((b for b, n in self._counts.items() if n < limits.target_row_count), reverse=True)
@@ -65,12 +66,12 @@ class OwnedBuckets:
 
     @property
     def key_counts(self) -> Mapping[int, int]:
-        """Keys in each bucket, with those that were filled in."""
+        """The keys in each bucket, new ones included."""
         return self._counts
 
     @property
     def growing(self) -> frozenset[int]:
-        """The buckets that the next new key may go into, among those there are."""
+        """The existing buckets that may get the next new key."""
         while self._roomy and self._counts[self._roomy[-1]] >= self._limits.target_row_count:
             self._roomy.pop()
         if self._roomy:
@@ -105,10 +106,10 @@ class OwnedBuckets:
         return self._roomy[-1]
 
     def _spread(self, count: int) -> Buckets:
-        """Keys for whom no bucket has room: as many for each, more where fewer are."""
+        """Distributes keys that no bucket has room for, so that the buckets become equally full."""
         if not self._limits.is_bounded:
             raise ConfigError(
-                f"a partition has no room for more keys: {len(self._counts)} buckets hold "
+                f"a partition has no room for more keys: {len(self._counts)} buckets have "
                 f"{self._limits.target_row_count} keys each; raise {TARGET_BUCKET_ROW_COUNT!r}, or set "
                 f"{MAX_BUCKETS!r}, above which buckets grow",
                 option=TARGET_BUCKET_ROW_COUNT,

@@ -1,8 +1,8 @@
-"""Sorted hashes in which many others are looked for at once.
+"""Sorted hashes with a fast search for many others at once.
 
-Hashes of keys lie evenly in their range, so the upper bits of one say where it must be, give or take some dozens. A
-table has the start of each value of these bits; from there few steps find the place. Where hashes do not lie evenly,
-there are more steps, as many as halving takes.
+Hashes of keys are evenly distributed, so the upper bits of a hash give its place to within some dozens. A table has the
+start of each value of these bits, and few steps from there find the place. If hashes are unevenly distributed, the
+search takes more steps, at most as many as a binary search.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy.typing as npt
 from paimon_table.metadata.hash_index import KeyHashes
 
 _STRETCH = 64
-"""Hashes between two starts, on average and at most: a few lines of a processor's cache."""
+"""The hashes between two starts, on average and at most: a few lines of a processor's cache."""
 
 _FEWEST = 4096
-"""Fewer hashes stay in a processor's cache as they are."""
+"""Fewer hashes fit into a processor's cache, so they need no table."""
 
 Places = npt.NDArray[np.int64]
 
 
 class SortedHashes:
-    """Hashes in their order, any of them any number of times. Immutable, but for the table, made when first needed."""
+    """Sorted hashes, which may repeat. Immutable, except for the table, which is built at first use."""
 
     __slots__ = ("_starts", "values")
 
     def __init__(self, values: KeyHashes, starts: Places | None = None) -> None:
-        """``starts``: what the table of exactly these values is."""
+        """``starts``: the table of these values."""
         self.values = values
         self._starts = starts
 
@@ -35,7 +35,7 @@ class SortedHashes:
         return len(self.values)
 
     def first_not_below(self, asked: KeyHashes) -> Places:
-        """What ``searchsorted`` gives. ``asked`` may have any order; in their order they are found faster."""
+        """The result of ``searchsorted``. ``asked`` may have any order; sorted hashes are faster."""
         if len(self) < _FEWEST or len(asked) == 0:
             return np.asarray(np.searchsorted(self.values, asked), np.int64)
         starts = self._table()
@@ -50,7 +50,7 @@ class SortedHashes:
         return np.minimum(places, len(self))
 
     def with_added(self, added: KeyHashes) -> SortedHashes:
-        """These and the sorted ``added`` ones; the table is kept, so that it is not rebuilt for every few new keys."""
+        """Merged with the sorted ``added`` hashes. Keeps the table, so that a few new keys do not rebuild it."""
         values = np.insert(self.values, self.first_not_below(added), added)
         together = SortedHashes(values)
         if self._starts is not None and together._bits == self._bits:
@@ -63,7 +63,7 @@ class SortedHashes:
         return (len(self) // _STRETCH).bit_length()
 
     def _table(self) -> Places:
-        """Where the hashes with each value of the upper bits start, and where the last hashes end."""
+        """The start of the hashes with each value of the upper bits, and the end of the last hashes."""
         if self._starts is None:
             lowest = (np.arange(1, 1 << self._bits) << (32 - self._bits)) - (1 << 31)
             inner = np.searchsorted(self.values, lowest.astype(np.int32))

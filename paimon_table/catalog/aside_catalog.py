@@ -1,4 +1,4 @@
-"""The catalog of a rebuild: under the name of the table is the branch in which its content is rebuilt."""
+"""The catalog of a rebuild: the name of the table leads to the branch in which Tidemark rebuilds it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AsideCatalog:
         return self.inner.names(database)
 
     def files(self, name: TableName) -> TableFiles:
-        """Those of the table itself, where pipelines leave their marks."""
+        """The files of the table itself, which has the marks of pipelines."""
         return self.inner.files(name)
 
     def publisher(self, name: TableName) -> Publisher:

@@ -1,7 +1,7 @@
-"""The protocol of catalogs: how tables are found, made, changed and dropped by their names.
+"""The protocol of catalogs, which find, create, change and drop tables by name.
 
-A new kind of catalog is one more module next to ``filesystem`` and one more line in ``pipelines.storage``. It passes
-``tests/paimon_table/catalog/test_catalog_contract.py``. Code that reads or writes rows knows tables, not catalogs.
+A new kind of catalog needs a module next to ``filesystem`` and a line in ``pipelines.storage``. It must pass
+``tests/paimon_table/catalog/test_catalog_contract.py``. Code that reads or writes rows uses tables, not catalogs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TableFiles:
         return SnapshotStore(self.io, self.paths, self.newest)
 
     def created_ms(self) -> int | None:
-        """When the first schema of the table was made; None when it is not there."""
+        """When the first schema of the table was created; None if the table does not exist."""
         try:
             return self._schema(0).time_ms
         except FileNotFoundError:
@@ -44,29 +44,29 @@ class TableFiles:
 
 
 def present(table: Table | None, name: TableName, warehouse: str) -> Table:
-    """The table that ``Catalog.find`` gave; ConfigError when there is none."""
+    """The result of ``Catalog.find``; raises ConfigError if it is None."""
     if table is None:
         raise ConfigError(f"there is no table {name} in warehouse {warehouse}; create it or check the name")
     return table
 
 
 class Catalog(Protocol):
-    """The tables of one warehouse. Belongs to the driver, where several threads may use it: tasks get ``TableContext``.
+    """The tables of one warehouse. It stays on the driver, where threads may share it: tasks get ``TableContext``.
 
     Failures of the storage or of a server raise SinkUnavailable or OSError.
     """
 
     @property
     def warehouse(self) -> str:
-        """The name of the whole catalog in messages."""
+        """The name of the catalog in messages."""
         ...
 
     def check(self) -> None:
-        """Raise what hinders asking it: it does not answer, or gives no right to. Reads no table."""
+        """Raise an error if the catalog does not answer or denies access. Reads no table."""
         ...
 
     def names(self, database: str | None = None) -> list[TableName]:
-        """The tables that are there, of all databases or of one, always in the same order."""
+        """The existing tables of all databases or of one, always in the same order."""
         ...
 
     def files(self, name: TableName) -> TableFiles:
@@ -74,24 +74,24 @@ class Catalog(Protocol):
         ...
 
     def publisher(self, name: TableName) -> Publisher:
-        """What makes versions of a table that is there visible; every table that the catalog opens holds its own."""
+        """The publisher of an existing table; every table that the catalog opens has its own."""
         ...
 
     def find(self, name: TableName) -> Table | None:
-        """The table as of its newest schema, None when there is none. ConfigError when it cannot be written."""
+        """The table with its newest schema; None if it does not exist. Raises ConfigError if it cannot be written."""
         ...
 
     def load(self, name: TableName) -> Table:
-        """``find`` for a table that has to be there: ConfigError when it is not."""
+        """``find`` for a table that must exist: raises ConfigError if it does not."""
         ...
 
     def create(self, name: TableName, schema: TableSchema) -> Table:
-        """Make the table with ``schema`` as its first version; ConfigError for a schema that no table can have.
+        """Create the table with ``schema`` as its first version; raises ConfigError for an invalid schema.
 
-        Safe against others who make it at the same time: a table that is there already is given as it is.
+        Safe if several processes create it at the same time: returns a table that already exists unchanged.
         """
         ...
 
     def drop(self, name: TableName) -> None:
-        """Remove the table with all its files; it must have no writers. Idempotent, also after a drop cut short."""
+        """Remove the table with all its files; it must have no writers. Idempotent, also after an interrupted drop."""
         ...

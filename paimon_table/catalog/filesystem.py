@@ -1,6 +1,6 @@
 """The catalog of Paimon's filesystem warehouses: a table is the directory ``WAREHOUSE/DATABASE.db/TABLE``.
 
-There are only directories: no other party has to hear of a table, a schema or a snapshot.
+There are only directories: no server needs to learn of a table, a schema or a snapshot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class FilesystemCatalog:
-    """``Catalog`` over a directory; ``warehouse`` is a path as ``io`` takes it, without a trailing slash."""
+    """``Catalog`` over a directory; ``warehouse`` is a path for ``io``, without a trailing slash."""
 
     io: FileIO
     warehouse: str
@@ -55,19 +55,20 @@ class FilesystemCatalog:
         return Table.open_or_create(self.files(name).paths.root, lambda: schema, io=self.io)
 
     def drop(self, name: TableName) -> None:
-        """Snapshots go first and schemas last, so that a drop cut short leaves a table, which can be dropped again.
+        """Removes snapshots first and schemas last, so that an interrupted drop leaves a table, which can be dropped
+        again.
 
-        Without schemas there would be no table, and one recreated in its place would find the old snapshots.
+        Without schemas there would be no table, and a table recreated in its place would find the old snapshots.
         """
         if not self._is_table(name):
-            return  # a directory without a schema is none of ours
+            return  # a directory without a schema is not a table
         paths = self.files(name).paths
         children = [f"{paths.root}/{child}" for child in self._names_in(paths.root)]
         for directory in (paths.root, *children):
             if self.io.is_link(directory):
                 raise ConfigError(
-                    f"{directory} is a symbolic link, and others may use its target: nothing of {name} was "
-                    "dropped; replace the link by the files, or remove the link and the files yourself"
+                    f"{directory} is a symbolic link, and others may use its target: no file of {name} was "
+                    "removed. Replace the link by the files, or remove the link and the files yourself"
                 )
         for directory in (paths.snapshot_dir, *(c for c in children if c != paths.schema_dir), paths.root):
             self.io.delete_tree(directory)

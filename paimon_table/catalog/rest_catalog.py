@@ -1,4 +1,4 @@
-"""The catalog of a server with Paimon's REST API: it owns names, schemas and the order of snapshots.
+"""The catalog of a server with Paimon's REST API. The server owns names, schemas and the order of snapshots.
 
 The server names the location of a table's files. Tidemark reads and writes them with its own access to the storage.
 """
@@ -24,12 +24,12 @@ from paimon_table.table import Table
 from paimon_table.validation.table_validation import validate_new_table
 
 _BRANCH = "$"
-"""Stands between the names of a table and of its branch."""
+"""Separates the name of a table from that of its branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestCatalog:
-    """``Catalog`` behind a server; ``storage`` gives access to a location, and the path to use with it."""
+    """``Catalog`` of a server; ``storage`` returns access to a location, and the path to use with it."""
 
     client: RestClient
     storage: Callable[[str], tuple[FileIO, str]]
@@ -39,7 +39,7 @@ class RestCatalog:
         return self.client.place
 
     def check(self) -> None:
-        """Ask for the databases too: servers may give their options to everybody."""
+        """Request the databases too, because a server may show its options to everybody."""
         next(self.client.pages("databases", "databases"), None)
 
     def names(self, database: str | None = None) -> list[TableName]:
@@ -52,7 +52,7 @@ class RestCatalog:
         return sorted(found)
 
     def files(self, name: TableName) -> TableFiles:
-        """The location that the server names; for a table that the server does not have, a place without files."""
+        """The location that the server names; for a table that the server does not have, a location without files."""
         served = self._served(name)
         if served is None:
             return TableFiles(MemoryFileIO(), TablePaths(f"/{name}"))
@@ -67,15 +67,16 @@ class RestCatalog:
             return None
         if served.is_external:
             raise UnsupportedFeature(
-                f"table {name} is external: catalog server {self.warehouse} does not commit to it; write it with a"
-                " catalog of type filesystem, or let the server manage it"
+                f"table {name} is external, so catalog server {self.warehouse} does not commit to it: write it with a "
+                "catalog of type filesystem, or let the server manage it"
             )
         files = self._files(name, served)
         table = Table.open_line(files.io, files.paths)
         if table is None or served.schema_id not in table.context.schemas:
             raise SinkUnavailable(
-                f"table {name} is in {served.path}, as the catalog server says, but schema {served.schema_id} cannot"
-                " be found there; check that this machine reaches the same storage as the server (catalog.options)"
+                f"the catalog server names {served.path} as the location of table {name}, but schema "
+                f"{served.schema_id} is not there: check that this machine reaches the same storage as the server "
+                "(catalog.options)"
             )
         own = table.through(table.publisher, files.newest)
         return own.through(RestPublisher(self.client, name, served.id, own.context), files.newest)
@@ -111,7 +112,7 @@ class RestCatalog:
             io, root = self.storage(served.path)
         except ConfigError as error:
             raise UnsupportedFeature(
-                f"table {name} is in {served.path}, as the catalog server says: {error}"
+                f"the catalog server names {served.path} as the location of table {name}: {error}"
             ) from error
         return TableFiles(io, TablePaths(root), ServerSnapshots(self.client, name))
 

@@ -1,8 +1,8 @@
-"""Requests to a server with Paimon's REST catalog API: its address, the login, and the meaning of its answers.
+"""Requests to a server with Paimon's REST catalog API: its address, the login, and the meaning of its responses.
 
 Implements the part of ``rest-catalog-open-api.yaml`` that a writer needs: the configuration with its merging, names in
-paths, pages, the bearer token, errors. A request with an effect is sent once. The caller must find out whether it took
-effect, because a failure of the network or a gateway does not show that.
+paths, pages, the bearer token, errors. A request with an effect is sent once. After a failure of the network or a
+gateway, the caller must find out whether it took effect.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from paimon_table.errors import ConfigError, Outage, SinkUnavailable, Unsupporte
 from paimon_table.patience import Patience
 
 HEADER_PREFIX = "header."
-"""Options with it are headers of each request."""
+"""Options with this prefix are headers of each request."""
 
 TABLE_DEFAULT_PREFIX = "table-default."
-"""Options with it are options of new tables."""
+"""Options with this prefix are options of new tables."""
 
 _DATA_TOKENS = "data-token.enabled"
 _TIMEOUT_S = 60.0
@@ -38,18 +38,18 @@ _MOST_BYTES = 64 << 20
 _PATIENCE = Patience(0.1, 5.0, retries=2)
 _BUSY = (429, 503)
 _UNREADABLE = None
-"""Stands for a body that is not a JSON object."""
+"""The value for a body that is not a JSON object."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """Where the server is, and how it is asked."""
+    """The address of the server, and the settings of requests."""
 
     uri: str
     warehouse: str
     token: Callable[[], str | None] = field(repr=False, default=lambda: None)
-    """Gives the bearer token of the moment."""
+    """Returns the current bearer token."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the catalog; the server's options complete and override them."""
     timeout_s: float = _TIMEOUT_S
@@ -57,18 +57,18 @@ class RestSettings:
 
     @staticmethod
     def is_header(option: str) -> bool:
-        """Whether an option is a header of each request, and not one of the storage."""
+        """Whether an option is a header of each request, not an option of the storage."""
         return option.startswith(HEADER_PREFIX)
 
     @staticmethod
     def is_spoiled_header(option: str) -> bool:
-        """Whether an option is to be a header, and what follows cannot be the name of one."""
+        """Whether an option has the prefix of headers, but its rest is not a valid header name."""
         return RestSettings.is_header(option) and not _HEADER_NAME.fullmatch(option.removeprefix(HEADER_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status and JSON of an answer: success (2xx), or that something is not there (404) or there already (409)."""
+    """Status and JSON of a response: success (2xx), missing (404) or already present (409)."""
 
     status: int
     body: Mapping[str, Any]
@@ -83,18 +83,18 @@ class Answer:
 
 
 class Unanswered(Outage):
-    """A request with an effect has no answer: it may have been carried out, or be carried out yet.
+    """A request with an effect got no response: the server may have done it, or may still do it.
 
-    A retry must look first, and delete nothing that the request names until then.
+    A retry must check first, and until then delete nothing that the request names.
     """
 
 
 class _NotSent(Exception):
-    """No connection was made, so that nothing can have happened."""
+    """There was no connection, so the request had no effect."""
 
 
 class RestClient:
-    """One server. May be used by several threads."""
+    """The client of one server. Threads may share it."""
 
     def __init__(self, settings: RestSettings) -> None:
         self._settings = settings
@@ -105,7 +105,7 @@ class RestClient:
 
     @property
     def place(self) -> str:
-        """What messages call the catalog."""
+        """The name of the catalog in messages."""
         return f"{self._settings.warehouse} at {self._uri}"
 
     @property
@@ -117,7 +117,8 @@ class RestClient:
             return self._options
 
     def get(self, *path: str, **query: str) -> Answer:
-        """Ask; tries again where the server is busy or a connection breaks. Raises Outage and other SinkUnavailable."""
+        """Send a GET request; retries if the server is busy or a connection breaks. Raises Outage and other
+        SinkUnavailable."""
         address = self._address(path, query)
         for failures in itertools.count(1):
             wait_s, asked_s = _PATIENCE.wait_s(failures), None
@@ -133,7 +134,7 @@ class RestClient:
         raise AssertionError("unreachable")
 
     def pages(self, key: str, *path: str) -> Iterator[Any]:
-        """The items of a list, page by page; none where it does not exist."""
+        """The items of a list, page by page; none if the list does not exist."""
         query: dict[str, str] = {}
         while True:
             answer = self.get(*path, **query)
@@ -147,7 +148,7 @@ class RestClient:
             query = {"pageToken": str(token)}
 
     def post(self, body: Mapping[str, Any], *path: str) -> Answer:
-        """Send once. Unanswered where it may have taken effect; else as ``get``."""
+        """Send once. Raises Unanswered if the request may have taken effect; otherwise as ``get``."""
         return self._once("POST", path, body)
 
     def delete(self, *path: str) -> Answer:
@@ -169,14 +170,14 @@ class RestClient:
     # ------------------------------------------------------------ one request
 
     def _address(self, path: tuple[str, ...], query: Mapping[str, str]) -> str:
-        """``path`` below the prefix given by the server, each part encoded as Java encodes it."""
+        """``path`` below the server's prefix, with each part encoded as in Java."""
         prefix = self.options.get("prefix")
         parts = [*([] if not prefix else [prefix]), *path]
         text = "/v1/" + "/".join(quote_plus(part) for part in parts)
         return f"{text}?{urlencode(query)}" if query else text
 
     def _send(self, method: str, address: str, body: Mapping[str, Any] | None) -> tuple[int, float | None, Any]:
-        """Status, the wait that the server requests, and its JSON; raises errors of the network."""
+        """Status, the wait that the server requests, and the JSON; raises errors of the network."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         options = self._options or self._settings.options
         headers = {"Accept": "application/json", "User-Agent": "tidemark"}
@@ -190,8 +191,8 @@ class RestClient:
             _HEADER_NAME.fullmatch(name) and text.isascii() and text.isprintable() for name, text in headers.items()
         ):
             raise ConfigError(
-                "catalog.token or an option header.* holds characters that a header cannot have, such as a line break;"
-                " check what they were copied from"
+                "catalog.token or an option header.* has characters that a header cannot have, such as a line break: "
+                "copy it again"
             )
         request = urllib.request.Request(self._uri + address, data, headers, method=method)
         try:
@@ -223,37 +224,37 @@ class RestClient:
                 f"it has no warehouse {self._settings.warehouse!r}" if has_words else "it is not a Paimon REST catalog"
             )
             raise ConfigError(
-                f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}): {why}; check"
-                " catalog.uri and catalog.warehouse"
+                f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}): {why}; "
+                "check catalog.uri and catalog.warehouse"
             )
         defaults, overrides = (dict(options) if isinstance(options, Mapping) else {} for options in known)
         merged = {**defaults, **self._settings.options, **overrides}
         options = {str(name): str(value) for name, value in merged.items() if value is not None}
         if options.get(_DATA_TOKENS, "").lower() == "true":
             raise UnsupportedFeature(
-                f"catalog server {self._uri} gives out storage credentials for each table ({_DATA_TOKENS}), which"
-                " Tidemark does not use yet; have it set to false for this warehouse, and give access to the storage"
-                " under catalog.options (s3.*)"
+                f"catalog server {self._uri} issues storage credentials for each table ({_DATA_TOKENS}), which "
+                "Tidemark does not support. Ask its administrator to set the option to false for this warehouse, and "
+                "set access to the storage under catalog.options (s3.*)"
             )
         return options
 
     # ------------------------------------------------------------ what answers mean
 
     def _judged(self, status: int, body: Any, what: str) -> Answer:
-        """The answer for success, 404 and 409; raises for all other statuses."""
+        """The response for success, 404 and 409; raises an error for every other status."""
         message = _message(body)
         if _is_no_answer(status, body):
             raise Outage(f"catalog server {self._uri} does not answer for now ({what}: status {status}, {message})")
         if 200 <= status < 300 or status in (404, 409):
             return Answer(status, body)
         if status in (401, 403):
-            why = "does not take the token" if status == 401 else "gives this token no right to it"
+            why = "rejects the token" if status == 401 else "denies the token access"
             raise SinkUnavailable(
-                f"catalog server {self._uri} {why} ({what}: status {status}, {message}); check catalog.token and the"
-                " rights that the server gives it"
+                f"catalog server {self._uri} {why} ({what}: status {status}, {message}); check catalog.token and its "
+                "rights on the server"
             )
         if 300 <= status < 400:
-            raise ConfigError(f"catalog server {self._uri} redirects {what}; give the address it leads to: catalog.uri")
+            raise ConfigError(f"catalog server {self._uri} redirects {what}; set catalog.uri to the target address")
         if status in (405, 406, 501):
             raise UnsupportedFeature(f"catalog server {self._uri} cannot do this ({what}: status {status}, {message})")
         raise ConfigError(f"catalog server {self._uri} refuses {what} (status {status}): {message}")
@@ -265,23 +266,22 @@ class RestClient:
 
     def _unclear(self, method: str, address: str, why: str) -> Unanswered:
         return Unanswered(
-            f"catalog server {self._uri} did not say what became of {method} {address} ({why}); it is tried again once"
-            " the server answers, which shows whether it was done"
+            f"catalog server {self._uri} did not confirm {method} {address} ({why}); once the server answers, Tidemark "
+            "checks whether the request took effect, and repeats it if not"
         )
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The token is for this server alone."""
+    """Refuses redirects, because the token is for this server alone."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def _is_no_answer(status: int, body: Any) -> bool:
-    """Whether this says nothing about the request: it may come from a gateway, and the server may still carry out the
-    request.
+    """Whether a response proves nothing: it may come from a gateway, and the server may still do the request.
 
-    A gateway answers with statuses of its own, or with a page where the server would send JSON.
+    A gateway responds with its own statuses, or with a page instead of JSON.
     """
     if status in (408, 429) or (status >= 500 and status != 501):
         return True
@@ -299,7 +299,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _message(body: Any) -> str:
-    """The server's own message: short, without line breaks; a body that is not JSON may hold anything."""
+    """The server's message, shortened and without line breaks; nothing of a body that is not JSON."""
     if body is _UNREADABLE:
         return "the answer is not that of a REST catalog"
     text = body.get("message") if isinstance(body, Mapping) else None
@@ -311,7 +311,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _was_not_sent(error: Exception) -> bool:
-    """Whether no connection came to be: then the server has not seen the request."""
+    """Whether the connection failed, so that the server has not seen the request."""
     kinds = ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError
     return isinstance(error, kinds) or getattr(error, "errno", None) in (errno.EHOSTUNREACH, errno.ENETUNREACH)
 

@@ -1,6 +1,6 @@
-"""Schemas in the words of the REST catalog API: the schema of a new table, and the changes between two versions.
+"""Schemas in the form of the REST catalog API: the schema of a new table, and the changes between two versions.
 
-A server applies changes one after the other, so their order matters: what makes room for a name comes first.
+A server applies changes one after the other, so their order matters: a change that frees a name comes first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Change = dict[str, Any]
 
 
 def schema_document(schema: TableSchema, defaults: Mapping[str, str]) -> dict[str, Any]:
-    """A new table; ``defaults`` are options that hold where the schema does not say otherwise."""
+    """The document of a new table; ``defaults`` are the options that the schema does not set."""
     return {
         "fields": [field_json(f) for f in schema.fields],
         "partitionKeys": list(schema.partition_keys),
@@ -27,7 +27,7 @@ def schema_document(schema: TableSchema, defaults: Mapping[str, str]) -> dict[st
 
 
 def schema_changes(before: TableSchema, after: TableSchema) -> list[Change]:
-    """The changes that make ``after`` of ``before``."""
+    """The changes from ``before`` to ``after``."""
     changes = list(_fields_changed((), before.fields, after.fields))
     for name in before.options:
         if name not in after.options:
@@ -82,8 +82,8 @@ def _renamed(above: tuple[str, ...], names: Mapping[str, str]) -> Iterator[Chang
         free = next((old for old, new in left.items() if new not in left), None)
         if free is None:
             raise UnsupportedFeature(
-                f"columns {', '.join(sorted(left))} swap their names, which a REST catalog cannot do in one change;"
-                " rename one of them at a time"
+                f"columns {', '.join(sorted(left))} swap their names, which a REST catalog cannot do in one change; "
+                "rename one of them at a time"
             )
         yield {"action": "renameColumn", "fieldNames": [*above, free], "newName": left.pop(free)}
 
@@ -102,7 +102,7 @@ def _field_changed(above: tuple[str, ...], before: DataField, after: DataField) 
 
 
 def _type_changed(names: tuple[str, ...], before: DataType, after: DataType) -> Iterator[Change]:
-    """A type and whether it takes NULL; of nested types each part by itself, under the names that Paimon gives it."""
+    """A change of a type or its nullability; one change for each part of a nested type, under Paimon's names."""
     if before == after:
         return
     if before.nullable != after.nullable:

@@ -1,7 +1,7 @@
 """One table of a REST catalog: the server makes its snapshots and schemas visible, and names the newest snapshot.
 
-A writer brings data files, manifests and lists of manifests into the table's directory. The server writes the files of
-snapshots and schemas there, and the hints. Readers find all but the newest snapshot by these files, as Java does.
+A writer writes data files, manifests and manifest lists into the table's directory. The server writes the files of
+snapshots and schemas there, and the hints. As in Java, readers find all but the newest snapshot by these files.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class ServedTable:
     """The server's description of a table."""
 
     id: str
-    """Of this table alone: a recreated table has another."""
+    """The id of the table; a recreated table has another one."""
     path: str
     schema_id: int
     is_external: bool
 
     @staticmethod
     def of(answer: Answer, name: TableName) -> ServedTable | None:
-        """None where the server has no such table."""
+        """The description in a response; None if the server has no such table."""
         if not answer.is_found:
             return None
         body = answer.body
@@ -45,8 +45,8 @@ class ServedTable:
             return ServedTable(str(body["id"]), str(body["path"]), schema_id, is_external)
         except (KeyError, ValueError, TypeError) as error:
             raise SinkUnavailable(
-                f"the catalog server's answer for table {name} lacks its id, path or schemaId ({error!r}); check"
-                " catalog.uri, and the version of the server"
+                f"the catalog server's response for table {name} lacks its id, path or schemaId ({error!r}); check "
+                "catalog.uri and the version of the server"
             ) from error
 
 
@@ -67,38 +67,38 @@ class ServerSnapshots:
             return None
         if not answer.is_found:
             raise ConfigError(
-                f"table {self.name} is not in the catalog any more ({self.client.place}): it was dropped; start the"
-                " pipeline again"
+                f"table {self.name} is no longer in the catalog ({self.client.place}), so it was dropped: restart the "
+                "pipeline"
             )
         newest = answer.body.get("snapshot")
         found = newest.get("snapshot") if isinstance(newest, Mapping) else None
         if not isinstance(found, Mapping):
             raise SinkUnavailable(
-                f"the catalog server's answer for the newest snapshot of {self.name} lacks it; check catalog.uri, and"
-                " the version of the server"
+                f"the catalog server's response for the newest snapshot of {self.name} lacks the snapshot; check "
+                "catalog.uri and the version of the server"
             )
-        return from_json(json.dumps(found), f"the newest snapshot of {self.name}, as the catalog server tells it")
+        return from_json(json.dumps(found), f"the newest snapshot of {self.name} from the catalog server")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _none, ()
 
 
 def _none() -> None:
-    """The replacement of the server in a task."""
+    """Replaces the server in a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestPublisher:
-    """``Publisher`` by way of the server, for the table with one id."""
+    """``Publisher`` through the server, for the table with one id."""
 
     client: RestClient
     name: TableName
     table_id: str
     context: TableContext = field(compare=False)
-    """Where its files are; as of an older schema as well as of the newest."""
+    """The context of its files, of the newest or an older schema."""
 
     def publish_schema(self, schema: TableSchema) -> bool:
-        """Ask for the changes since the version before it; the server gives ids and writes the file."""
+        """Request the changes since the previous version; the server assigns ids and writes the file."""
         served = ServedTable.of(self.client.get(*table_path(self.name)), self.name)
         self._check_same(served)
         if served is None or served.schema_id != schema.id - 1:
@@ -108,18 +108,18 @@ class RestPublisher:
         if answer.status == 404 and answer.body.get("resourceType") != "COLUMN":
             self._check_same(None)
         if not answer.is_found:
-            return False  # others have changed the columns that it names: the changes are planned again
+            return False  # others changed the same columns: the caller plans again
         if not self.context.io.exists(self.context.paths.schema_file(schema.id)):
             raise SinkUnavailable(
-                f"{self.context.paths.schema_file(schema.id)} is missing although the catalog server has changed table"
-                f" {self.name}; check that the server and this machine reach the same storage"
+                f"{self.context.paths.schema_file(schema.id)} is missing although the catalog server changed table "
+                f"{self.name}; check that the server and this machine reach the same storage"
             )
         return True
 
     def publish_snapshot(
         self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
     ) -> bool:
-        """Commit on top of ``base``; if the answer is lost or negative, find the outcome of the commit."""
+        """Commit on top of ``base``; if the response is lost or negative, find the outcome of the commit."""
         request: dict[str, Any] = {
             "tableId": self.table_id,
             "baseSnapshotUuid": None if base is None else base.uuid,
@@ -130,8 +130,8 @@ class RestPublisher:
             return True
         if base is None or not base.is_same(self.context.snapshots.latest()):
             return False
-        # No other commit was faster: the server compares uuids, but its version was 1.4 when it stored this one,
-        # without its uuid.
+        # No other commit was faster. The server compares uuids, but it stored the base under version 1.4, which drops
+        # the uuid.
         return self._commit({**request, "baseSnapshotUuid": None}, snapshot)
 
     def _commit(self, request: Mapping[str, Any], snapshot: Snapshot) -> bool:
@@ -148,7 +148,7 @@ class RestPublisher:
         return self._is_there(snapshot, unclear)
 
     def _is_there(self, snapshot: Snapshot, unclear: Unanswered | None) -> bool:
-        """Whether a snapshot that the server did not say to have taken is in the table."""
+        """Whether a snapshot that the server did not confirm is in the table."""
         store = self.context.snapshots
         newest = store.latest()
         present = newest
@@ -158,35 +158,35 @@ class RestPublisher:
             return present.uuid is not None and present.uuid == snapshot.uuid
         if newest is not None and newest.id > snapshot.id:
             raise CommitOutcomeUnknown(
-                f"whether snapshot {snapshot.id} of table {self.name} was published is not known: it has expired;"
-                " repeat the commit, it looks before it publishes"
+                f"cannot tell whether snapshot {snapshot.id} of table {self.name} was published, because it has "
+                "expired; repeat the commit, which looks before it publishes"
             ) from unclear
         if unclear is not None:
-            # It may still be carried out, so its files stay. It can only succeed on the base that it names: a repeated
-            # commit finds it, or makes it fail.
+            # The server may still do it, so its files stay. It can only succeed on its own base: a repeated commit
+            # finds it, or makes it fail.
             raise unclear
         return False  # refused: the base is not what the server has
 
     def _check_same(self, served: ServedTable | None) -> None:
         if served is None or served.id != self.table_id:
             raise ConfigError(
-                f"table {self.name} was dropped, or dropped and recreated, while the pipeline wrote it: the catalog"
-                " server no longer has the table that was opened; start the pipeline again"
+                f"table {self.name} was dropped, or dropped and recreated, while the pipeline wrote it: restart the "
+                "pipeline"
             )
 
 
 def _document(snapshot: Snapshot) -> dict[str, Any]:
-    """The snapshot with its uuid twice: servers of Paimon 1.4 keep it among the properties alone."""
+    """The snapshot with its uuid twice: servers of Paimon 1.4 keep only the one in the properties."""
     document = as_document(snapshot)
     return {**document, "properties": {**snapshot.properties, UUID_PROPERTY: snapshot.uuid}}
 
 
 @dataclass(slots=True)
 class PartitionStatistics:
-    """Differences that one snapshot makes; counts of removals are negative."""
+    """The changes of one snapshot to a partition; counts of removals are negative."""
 
     spec: Mapping[str, str]
-    """Texts of the partition's values by column; empty for a table without partitions."""
+    """The partition's values as text, by column; empty for a table without partitions."""
     total_buckets: int
     record_count: int = 0
     size_bytes: int = 0
@@ -205,7 +205,7 @@ class PartitionStatistics:
 
 
 def partition_statistics(ctx: TableContext, entries: Iterable[ManifestEntry]) -> list[PartitionStatistics]:
-    """One for each partition of the entries, in the order of their first ones."""
+    """The statistics of each partition of the entries, in the order of their first entry."""
     found: dict[bytes, PartitionStatistics] = {}
     for entry in entries:
         partition, file = entry.bucket.partition, entry.file
@@ -222,6 +222,6 @@ def partition_statistics(ctx: TableContext, entries: Iterable[ManifestEntry]) ->
 
 
 def _instant_ms(wall_clock_ms: int) -> int:
-    """The moment of a time of this machine's wall clock, which files have without its zone."""
+    """The instant of a local time of this machine; files state it without a zone."""
     wall_clock = datetime.fromtimestamp(wall_clock_ms / 1000, UTC).replace(tzinfo=None)
     return int(wall_clock.timestamp() * 1000)

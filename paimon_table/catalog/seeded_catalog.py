@@ -1,4 +1,4 @@
-"""The catalog of a trial over tables that are there: each is opened with the schemas of the real one, and no rows.
+"""The catalog of a trial over existing tables: each is opened with the schemas of the real table, and no rows.
 
 The real catalog is only read. All tables that a trial creates or changes are in its own warehouse.
 """

@@ -1,7 +1,7 @@
-"""Attempts to publish a snapshot: how long one waits for the next, and the metadata files that each writes.
+"""Attempts to publish a snapshot: the wait before a retry, and the metadata files of each attempt.
 
 Implements Paimon's manifest lists: the base list names the files that were live before, the delta list the changes of
-the commit, the changelog list its changelog. What all attempts of one commit share is written once.
+the commit, the changelog list its changelog. Files that all attempts of one commit share are written once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from paimon_table.surroundings import many_values
 
 @dataclass(frozen=True, slots=True)
 class RetryWait:
-    """How a lost race is waited out; tests pass a sleep that does nothing."""
+    """The wait after a lost race; tests pass a sleep that does nothing."""
 
     sleep_s: Callable[[float], None] = time.sleep
     random_fraction: Callable[[], float] = random.random
 
     def after(self, failures: int, elapsed_s: float, options: TableOptions) -> bool:
-        """Wait for half to all of the backoff, at random, to separate writers. False after the last retry."""
+        """Wait for a random time between half and all of the backoff, to separate writers. False after the last
+        retry."""
         first_s, longest_s = options.commit_min_retry_wait_ms / 1000, options.commit_max_retry_wait_ms / 1000
         timeout_s = math.inf if options.commit_timeout_ms is None else options.commit_timeout_ms / 1000
         wait_s = Patience(first_s, longest_s, options.commit_max_retries, timeout_s).wait_s(failures, elapsed_s)
@@ -42,7 +43,7 @@ class RetryWait:
 
 
 class AttemptFiles:
-    """Writes these files for one committer; keeps the manifests of its newest snapshot in memory."""
+    """Writes the metadata files for one committer; keeps the manifests of its newest snapshot in memory."""
 
     def __init__(self, ctx: TableContext, new_uuid: Callable[[], str]) -> None:
         self._ctx = ctx
@@ -52,12 +53,12 @@ class AttemptFiles:
         self._known: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
 
     def draft(self) -> ManifestDraft:
-        """Files still to be written; ``discard`` removes files that no snapshot names."""
+        """A draft of new files; ``discard`` removes those that no snapshot names."""
         ctx = self._ctx
         return ManifestDraft(ctx.io, ctx.paths, ctx.options, self._partition_types, self._new_uuid)
 
     def merged_manifests(self, snapshot: Snapshot | None, draft: ManifestDraft) -> tuple[ManifestFileMeta, ...]:
-        """Manifests of a snapshot, base and delta, merged where that is due; new ones go into ``draft``."""
+        """The base and delta manifests of a snapshot, merged if that is due; new ones go into ``draft``."""
         if snapshot is None:
             return ()
         at, known = self._known
@@ -71,12 +72,12 @@ class AttemptFiles:
             )
 
     def published(self, snapshot: Snapshot, manifests: tuple[ManifestFileMeta, ...]) -> None:
-        """The snapshot that names these manifests is there: the next attempt begins with them."""
+        """Note that a snapshot with these manifests was published: the next attempt begins with them."""
         self._known = (snapshot.identity, manifests)
 
 
 def delta_lists(shared: ManifestDraft, delta: Delta) -> ManifestLists:
-    """The lists that all attempts of a commit share."""
+    """Write the lists that all attempts of a commit share."""
     manifests = shared.add_manifests(delta.entries)
     changelog = shared.add_manifests(delta.changelog)
     changelog_list = shared.add_list(changelog) if changelog else None

@@ -1,15 +1,15 @@
 """Publishing the work of bucket writers as snapshots, exactly once.
 
 Implements Paimon's commit: manifests first, then one snapshot file that is created atomically or not at all, then the
-LATEST hint. One commit gives up to two snapshots of the same user and identifier. APPEND has new files and their
-changelog, COMPACT has the files replaced by compaction and its changelog. An overwrite gives one: OVERWRITE.
+LATEST hint. One commit publishes up to two snapshots of the same user and identifier. APPEND has new files and their
+changelog, COMPACT has the files replaced by compaction and its changelog. An overwrite publishes one: OVERWRITE.
 
-Exactly once, the argument. A commit user numbers its commits with strictly rising identifiers and repeats an identifier
-only with the same input. Before each attempt the committer searches every snapshot that it has not seen yet for
-snapshots of its own user. It does not publish a part whose identifier it finds. The attempt then publishes under the
-next snapshot id. This succeeds only if no other process, not even an older one of the same user, has published in
-between. Otherwise the committer searches again. So a part is in the table at most once, and a commit that returns has
-it there. The one gap, own snapshots that expired before the search, is noticed and reported instead of guessed at.
+Why a commit happens exactly once: A commit user numbers its commits with strictly rising identifiers and repeats an
+identifier only with the same input. Before each attempt the committer searches all new snapshots for those of its own
+user. It does not publish a part whose identifier it finds. The attempt then publishes under the next snapshot id. This
+succeeds only if no other process, not even an older one of the same user, has published in between. Otherwise the
+committer searches again. So a part is in the table at most once, and it is there when a commit returns. There is one
+gap: own snapshots may expire before the search. The committer detects this and reports it.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ def _ignore_step(step: str) -> None:
 
 
 def _ignore_attempt() -> None:
-    """Most committers mind nothing but conflicts."""
+    """Most committers check only conflicts."""
 
 
 class TableCommit:
     """Commits of one user to one table; runs on the driver, in one thread.
 
-    Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
-    ``on_step`` is called with before-append, after-append, and so on for the other kinds of snapshots. ``on_attempt``
-    is called before each attempt to publish a snapshot, on top of all commits of others until then. If it raises, the
-    commit ends and the part is not published.
+    Keeps the table's state in memory and updates it, so that a commit reads only the commits of others. It calls
+    ``on_step`` with before-append, after-append, and so on for the other kinds of snapshots. It calls ``on_attempt``
+    before each attempt to publish a snapshot, after loading all commits of others. If ``on_attempt`` raises, the commit
+    ends and the part is not published.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class TableCommit:
             is_ahead = latest is not None and latest.id > known.id
             at_its_id = self._snapshots.find(known.id) if is_ahead else None
             if not known.is_same(at_its_id):
-                # Rolled back, or recreated, and perhaps grown again to the same ids; an expired one shows nothing.
+                # Rolled back or recreated, perhaps with the same ids again; an expired snapshot proves nothing.
                 self._state = TableState()
                 if not is_ahead or at_its_id is not None:
                     self._own.forget()
@@ -137,14 +137,14 @@ class TableCommit:
 
     @property
     def rollback_count(self) -> int:
-        """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was recreated.
+        """How often the snapshot of the state had disappeared, by a rollback or because the table was recreated.
 
-        Results from an earlier state, such as sequence numbers, then no longer fit.
+        After that, results from an earlier state, such as sequence numbers, are invalid.
         """
         return self._rollback_count
 
     def committed_identifier(self, started_ms: int | None = None) -> int | None:
-        """Identifier of this user's newest commit, None when it has none; ``started_ms`` as for ``commit``."""
+        """The identifier of this user's newest commit; None if it has none. ``started_ms`` is as for ``commit``."""
         newest = self._own.newest(self.refresh().snapshot, started_ms)
         return None if newest is None else newest.commit_identifier
 
@@ -158,13 +158,13 @@ class TableCommit:
         started_ms: int | None = None,
         also_empty: bool = False,
     ) -> CommitResult:
-        """Publish the messages' APPEND part, then their COMPACT part; parts that are there already are skipped.
+        """Publish the messages' APPEND part, then their COMPACT part; skips parts that are published already.
 
-        With ``also_empty`` an APPEND without files is published too, for its properties.
+        With ``also_empty`` it publishes an APPEND without files too, for its properties.
 
-        ``started_ms`` is a time at which this identifier had certainly not been committed yet (the first start of its
-        batch). Older snapshots need not be searched, expired or not. Without it, a search that ends at expired
-        snapshots raises CommitOutcomeUnknown instead of risking a second commit.
+        ``started_ms`` is a time before this identifier's first commit (the first start of its batch). The search ends
+        at older snapshots, expired or not. Without it, a search that ends at expired snapshots raises
+        CommitOutcomeUnknown instead of risking a second commit.
 
         Raises CommitConflict (the part is not published: others deleted its files, or the race was lost too often),
         CommitOutcomeUnknown (repeat the whole commit, which finds the outcome), SinkUnavailable, CorruptFile. Raises
@@ -194,14 +194,15 @@ class TableCommit:
         *,
         started_ms: int | None = None,
     ) -> CommitResult:
-        """Replace partitions by the messages of ``OverwriteWriter``s, in one snapshot; skipped if it is there already.
+        """Replace partitions by the messages of ``OverwriteWriter``s, in one snapshot; skipped if it is published
+        already.
 
         ``partition`` has the values of some or all partition columns, in the Python forms of ``binary_row``; None
-        replaces the partitions of the new rows, or the whole table (see ``overwrite``). Rows that others commit to
-        these partitions until the snapshot is published are replaced as well.
+        replaces the partitions of the new rows, or the whole table (see ``overwrite``). It also replaces rows that
+        others commit to these partitions until the snapshot is published.
 
-        Raises as ``commit``; ConfigError also for rows outside of ``partition``, and for rows of single partitions
-        where their keys may have rows in others.
+        Raises as ``commit``. Raises ConfigError for rows outside of ``partition``, and for rows of single partitions if
+        their keys may have rows in others.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         covers = replaced_partitions(self._schema, self._options, messages, partition)
@@ -246,7 +247,7 @@ class TableCommit:
         return self._overwrite(request, partial(whole_delta, messages, before))
 
     def analyze(self, identifier: int, statistics: str) -> CommitResult:
-        """Publish an ANALYZE snapshot without files of rows, which names a statistics file that is durable."""
+        """Publish an ANALYZE snapshot without data files, which names a durable statistics file."""
         request = Commit(identifier=identifier, statistics=statistics)
         with self._storage_errors():
             self.refresh()
@@ -255,7 +256,7 @@ class TableCommit:
         return CommitResult(replayed=published is None, analyze=published)
 
     def _overwrite(self, request: Commit, delta_at: DeltaAt) -> CommitResult:
-        """Publish one OVERWRITE snapshot unless it is there."""
+        """Publish one OVERWRITE snapshot unless it is published already."""
         with self._storage_errors():
             self.refresh()
             replayed = self._is_committed(request, CommitKind.OVERWRITE)
@@ -264,12 +265,12 @@ class TableCommit:
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
-        """Say what to do when storage fails."""
+        """Turn failures of storage into errors with a remedy."""
         try:
             yield
         except FileNotFoundError as error:
             raise CorruptFile(
-                f"a metadata file of {self._paths.root} is missing ({error}); open the table again"
+                f"a metadata file of table {self._paths.root} is missing ({error}); open the table again"
             ) from error
         except OSError as error:
             raise storage_failure(error, f"{self._paths.root} cannot be read or written") from error
@@ -279,13 +280,15 @@ class TableCommit:
     def _commit_part(
         self, request: Commit, kind: CommitKind, delta_at: DeltaAt, *, also_empty: bool = False
     ) -> Snapshot | None:
-        """Publish one snapshot; None when there is nothing to publish or it is there already."""
+        """Publish one snapshot; None if there is nothing to publish or it is published already."""
         delta = delta_at(self._state)
         if (delta.is_empty and not also_empty) or self._is_committed(request, kind):
             return None
         wrong = find_inconsistency(delta.entries)
         if wrong is not None:
-            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, please report")
+            raise BrokenInvariant(
+                f"{self._name(request, delta.kind)}: {wrong}; nothing was published: please report this"
+            )
         self._on_step(f"before-{kind.lower()}")
         published = self._publish(request, kind, delta_at)
         self._on_step(f"after-{kind.lower()}")
@@ -295,7 +298,7 @@ class TableCommit:
         return self._own.find(request, kind, self._state.snapshot) is not None
 
     def _publish(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot:
-        """Try until the snapshot is published or found to be there; conflicts and too many lost races raise."""
+        """Try until the snapshot is published or found; conflicts and too many lost races raise an error."""
         first_ms = self._clock_ms()
         shared = self._files.draft()
         lists: ManifestLists | None = None
@@ -332,7 +335,7 @@ class TableCommit:
             raise
 
     def _ordered(self, delta: Delta) -> Delta:
-        """``delta`` with the sequence numbers that the next snapshot gives its files."""
+        """``delta`` with the sequence numbers of its files in the next snapshot."""
         return stamped(delta, self._state.snapshot_id + 1) if self._options.snapshot_ordering else delta
 
     def _check_conflict(self, request: Commit, delta: Delta, shared: ManifestDraft) -> None:
@@ -358,7 +361,7 @@ class TableCommit:
         )
 
     def _newest_bucket_option(self) -> int:
-        """The option ``bucket`` as others may have changed it since the table was opened."""
+        """The current option ``bucket``, which others may have changed since the table was opened."""
         newest = self._latest_schema_id()
         if newest == self._schema.id:
             return self._options.bucket
@@ -366,9 +369,9 @@ class TableCommit:
         return parse_options(schema.options, schema).bucket
 
     def _attempt(self, request: Commit, delta: Delta, shared: ManifestDraft, lists: ManifestLists) -> Snapshot | None:
-        """Write a base list for the current state and publish the next snapshot; None when the race was lost.
+        """Write a base list for the current state and publish the next snapshot; None after a lost race.
 
-        What all attempts share is written with the base list of the first one.
+        The first attempt also writes the lists that all attempts share.
         """
         draft = self._files.draft()
         manifests = self._files.merged_manifests(self._state.snapshot, draft)

@@ -19,9 +19,9 @@ from paimon_table.types import DataType
 
 
 def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
-    """Faults of a delta by itself: an identity added twice, deleted twice, or both added and deleted.
+    """A fault within a delta: a file identity added twice, deleted twice, or both added and deleted.
 
-    Scans are free of order, so a file that is added and deleted under one identity is invisible for ever.
+    Scans ignore the order of entries, so a file that is added and deleted under one identity stays invisible.
     """
     seen: dict[Identity, int] = {}
     for entry in delta:
@@ -45,7 +45,7 @@ def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str
 
 
 def find_waiting(state: TableState, delta: Iterable[ManifestEntry]) -> BucketId | None:
-    """The first bucket that gets rows while older rows of its partition wait in bucket -2 and would replace them."""
+    """The first bucket that gets rows while older rows of its partition wait in bucket -2, which would replace them."""
     for entry in delta:
         waits = BucketId(entry.bucket.partition, POSTPONED)
         if entry.kind == ADD and entry.bucket.bucket != POSTPONED and state.files_of(waits):
@@ -54,7 +54,7 @@ def find_waiting(state: TableState, delta: Iterable[ManifestEntry]) -> BucketId 
 
 
 def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: Sequence[DataType]) -> str | None:
-    """The first reason why ``delta`` cannot follow ``state``; None when it can.
+    """The first reason why ``delta`` cannot follow ``state``; None if it can.
 
     Every deleted file must be live, no added file may be, and the files of one level above 0 may not overlap.
     """
@@ -72,7 +72,7 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
     for entry in delta:
         if entry.kind == ADD:
             if entry.identity in live[entry.bucket]:
-                return f"file {entry.file.file_name} of bucket {entry.bucket.bucket} is in the table already"
+                return f"file {entry.file.file_name} of bucket {entry.bucket.bucket} is already in the table"
             live[entry.bucket][entry.identity] = entry.file
     for bucket, level in {
         (entry.bucket, entry.file.level) for entry in delta if entry.kind == ADD and entry.file.level
@@ -84,9 +84,10 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
 
 
 def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index: Iterable[IndexEntry]) -> str | None:
-    """The first removed file with rows that are marked as deleted in an index file that stays.
+    """The first removed file with rows that a remaining index file marks as deleted.
 
-    The rewrite of the file did not know of that, or it would have replaced the index file too: the rows would be back.
+    The rewrite of the file did not see these deletes, or it would have replaced the index file too. Its rows would
+    return.
     """
     vectors = [entry for entry in state.index if entry.file.index_type == DELETION_VECTORS]
     if not vectors:
@@ -105,7 +106,7 @@ def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index
 
 
 def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[int, str]]]) -> str | None:
-    """The first partition whose HASH index files are not those by which its rows were given their buckets.
+    """The first partition whose HASH index files differ from those that assigned the rows to buckets.
 
     Others may have put the same new keys into other buckets.
     """
@@ -127,9 +128,9 @@ def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[i
 def find_unseen_rows(
     seen: SnapshotIdentity | None, state: TableState, find: Callable[[int], Snapshot | None]
 ) -> str | None:
-    """The first snapshot after ``seen`` by which others may have put the same keys into other buckets or partitions.
+    """The first snapshot after ``seen`` in which others may have put the same keys into other buckets or partitions.
 
-    ``find`` reads a snapshot by its id, None when it is gone. Compactions move no keys.
+    ``find`` reads a snapshot by its id; None if it does not exist. Compactions move no keys.
     """
     newest = state.snapshot
     if seen is None or seen == state.identity:
@@ -137,7 +138,7 @@ def find_unseen_rows(
     if seen.id:
         at = find(seen.id) if seen.id < state.snapshot_id else None
         if at is None or at.uuid != seen.uuid:
-            return f"snapshot {seen.id}, by which keys were assigned to partitions, is gone"
+            return f"snapshot {seen.id}, from which keys were assigned to partitions, no longer exists"
     for snapshot_id in range(seen.id + 1, state.snapshot_id + 1):
         snapshot = newest if newest is not None and newest.id == snapshot_id else find(snapshot_id)
         if snapshot is None:
@@ -152,9 +153,9 @@ def find_unseen_rows(
 
 
 def find_unseen(state: TableState, seen: Mapping[BucketId, frozenset[tuple[int, str]]]) -> str | None:
-    """The first bucket whose files above level 0 are not those in which a compaction looked for old rows.
+    """The first bucket whose files above level 0 differ from those in which a compaction looked for old rows.
 
-    Rows that others put there since are not marked as deleted, so their keys would be in the table twice.
+    Rows that others added there are not marked as deleted, so their keys would be in the table twice.
     """
     for bucket, files in seen.items():
         present = {(file.level, file.file_name) for file in state.files_of(bucket) if file.level > 0}

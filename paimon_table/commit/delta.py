@@ -1,6 +1,6 @@
 """The content of a commit: the APPEND and the COMPACT part of commit messages as manifest entries.
 
-Implements Paimon's rule which content of a commit message goes into which snapshot.
+Implements Paimon's distribution of the content of a commit message to snapshots.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from paimon_table.metadata.table_state import TableState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One request to commit; the attributes that both of its snapshots share."""
+    """A request to commit: the attributes that both of its snapshots share."""
 
     identifier: int
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
     started_ms: int | None = None
-    """A time at which the identifier had certainly not been committed yet."""
+    """A time before the first commit of the identifier."""
     statistics: str | None = None
-    """Name of a statistics file that its snapshot is the first to have."""
+    """The name of a statistics file that the snapshot introduces."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The snapshots of one commit. None: the part was empty, or an earlier run had published it."""
+    """The snapshots of one commit. None: the part was empty, or an earlier run published it."""
 
     append: Snapshot | None = None
     compact: Snapshot | None = None
@@ -42,14 +42,14 @@ class CommitResult:
     overwrite: Snapshot | None = None
     """The snapshot of an overwrite."""
     analyze: Snapshot | None = None
-    """The snapshot that brought statistics."""
+    """The snapshot with new statistics."""
     is_compaction_lost: bool = False
     """Whether the COMPACT part conflicted with another writer's, and the caller continued without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One snapshot to be: DELETE entries before ADD entries, and the changelog files of the same step."""
+    """The content of a future snapshot: DELETE entries before ADD entries, and the changelog files of the same step."""
 
     kind: CommitKind
     entries: tuple[ManifestEntry, ...]
@@ -57,13 +57,13 @@ class Delta:
     index: tuple[IndexEntry, ...] = ()
     """Index files deleted and added."""
     hashes_seen: Mapping[bytes, frozenset[tuple[int, str]]] = field(default_factory=dict)
-    """Per partition bucket and name of its HASH index files, which others must not have changed since."""
+    """By partition, the buckets and names of its HASH index files, which others must not have changed."""
     keys_seen: SnapshotIdentity | None = None
-    """A snapshot since which others may not have added rows anywhere in the table."""
+    """A snapshot after which others must not have added rows to the table."""
     seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
-    """Level and name of all files above level 0, for buckets where others must not have changed them since."""
+    """Level and name of all files above level 0, for buckets where others must not have changed them."""
     conflict: str | None = None
-    """Why it cannot follow the state that it was made for; None if that must still be checked."""
+    """Why the delta cannot follow the state for which it was computed; None if that is not checked yet."""
 
     @property
     def is_empty(self) -> bool:
@@ -94,7 +94,7 @@ def append_delta(messages: Sequence[CommitMessage]) -> Delta:
 
 
 def compact_delta(messages: Sequence[CommitMessage]) -> Delta:
-    """Files replaced by compaction, the changelog that it found and the rows that it marked as deleted."""
+    """Files replaced by compaction, its changelog, and the rows that it marked as deleted."""
     deleted = [entry for m in messages for entry in _entries(DELETE, m, m.compact_before)]
     added = [entry for m in messages for entry in _entries(ADD, m, m.compact_after)]
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.compact_changelog)]

@@ -1,6 +1,6 @@
 """The snapshot that follows another one.
 
-Implements what Paimon carries on from snapshot to snapshot and what it counts again. Pure.
+Implements what Paimon copies from snapshot to snapshot and what it recomputes. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def next_snapshot(
     uuid: str,
     now_ms: int,
 ) -> Snapshot:
-    """The snapshot of one part of ``request`` behind ``previous``; ``base`` is the list of all manifests before."""
+    """The snapshot of one part of ``request`` after ``previous``; ``base`` is the list of all earlier manifests."""
     delta = lists.of
     watermarks = [w for w in (request.watermark, previous.watermark if previous else None) if w is not None]
     return Snapshot(
@@ -53,7 +53,7 @@ def next_snapshot(
         writer_version=WRITER_VERSION,
         commit_identifier=request.identifier,
         commit_kind=delta.kind,
-        # Not before the previous one, so that time travel may search by halves.
+        # Not before the previous one, so that time travel can use a binary search.
         time_ms=max(now_ms, previous.time_ms if previous else 0),
         total_record_count=(previous.total_record_count if previous else 0) + delta.record_count,
         delta_record_count=delta.record_count,
@@ -66,7 +66,7 @@ def next_snapshot(
 
 
 def _inherited_statistics(previous: Snapshot | None, schema_id: int) -> str | None:
-    """A snapshot has statistics only of its own schema version."""
+    """The statistics of the previous snapshot, if they are of the same schema version."""
     return previous.statistics if previous is not None and previous.schema_id == schema_id else None
 
 

@@ -1,4 +1,4 @@
-"""Whether the rows of a commit were written for other buckets than those that the table has now."""
+"""Whether the rows of a commit were written for other buckets than the table has now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find_other_buckets(
 ) -> str | None:
     """Why the rows of ``delta`` were written for other buckets than the table has now, and what to do.
 
-    ``newest_option`` reads the option ``bucket`` as others may have changed it; it is asked where that matters.
+    ``newest_option`` reads the current option ``bucket``, which others may have changed; it is called only if needed.
     """
     if any(entry.kind == ADD and entry.bucket.bucket == POSTPONED for entry in delta.entries):
         number = newest_option()
@@ -32,7 +32,7 @@ def find_other_buckets(
     behind = find_waiting(state, delta.entries) if delta.kind is CommitKind.APPEND else None
     if behind is not None:
         return (
-            f"it adds rows to bucket {behind.bucket} of a partition in which older ones still wait for a bucket "
+            f"it adds rows to bucket {behind.bucket} of a partition in which older rows still wait for a bucket "
             f"('bucket' was {POSTPONED}): assign buckets to them with 'tidemark table compact {root}'"
         )
     changed = find_bucket_change(state, delta.entries)
@@ -40,6 +40,6 @@ def find_other_buckets(
 
 
 def _adds_dynamic(delta: Delta) -> bool:
-    """Whether it brings rows to dynamic buckets; compactions may, to buckets that another writer has begun since."""
+    """Whether it adds rows to dynamic buckets. Compactions may add rows to buckets that another writer began."""
     is_compaction = delta.kind is CommitKind.COMPACT
     return not is_compaction and any(e.kind == ADD and e.total_buckets == DYNAMIC for e in delta.entries)

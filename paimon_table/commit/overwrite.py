@@ -4,7 +4,7 @@ Implements Paimon's OVERWRITE commit of primary-key tables. With ``dynamic-parti
 replaces the partitions of the new rows. Otherwise it replaces the partitions that match a static partition, which may
 name some of the partition columns. In an unpartitioned table it replaces all rows. The snapshot deletes every live file
 of the replaced partitions, with its deletion vectors. ``write.overwrite_writer`` writes the new rows as into empty
-buckets; the number of buckets may change. Nothing enters the changelog.
+buckets, so the number of buckets may change. An overwrite has no changelog.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Covers = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class StaticPartition:
-    """Partition columns and their values, in the Python forms of ``binary_row``; the other columns are free."""
+    """Partition columns and their values, in the Python forms of ``binary_row``; other columns may have any value."""
 
     schema: TableSchema
     values: Mapping[str, Any]
@@ -41,7 +41,7 @@ class StaticPartition:
         for name in self.values:
             if name not in self.schema.partition_keys:
                 raise ConfigError(
-                    f"{name!r} is not a partition column, so it cannot be overwritten by its value; partition columns: "
+                    f"{name!r} is not a partition column, so it cannot select what to overwrite; partition columns: "
                     f"{list(self.schema.partition_keys)}"
                 )
 
@@ -62,8 +62,8 @@ def replaced_partitions(
 ) -> Covers:
     """Which partitions an overwrite with these messages replaces; ``partition`` is the static one, if any.
 
-    A message stands for rows of its partition even if it names no files. Raises ConfigError for rows outside of the
-    static partition: they would replace rows that the caller did not name.
+    A message counts as rows of its partition even if it names no files. Raises ConfigError for rows outside of the
+    static partition, because they would replace rows that the caller did not name.
     """
     static = StaticPartition(schema, partition or {})
     written = {message.bucket.partition for message in messages}
@@ -71,8 +71,8 @@ def replaced_partitions(
         if not static.covers(found):
             values = deserialize_row(found, [field.type for field in schema.partition_fields])
             raise ConfigError(
-                f"rows of partition {values} do not belong to the partition {dict(static.values)} that is overwritten; "
-                "leave them out, or give no partition to overwrite those of the rows"
+                f"rows of partition {values} are outside of the partition {dict(static.values)} that is overwritten; "
+                "leave them out, or name no partition, which overwrites the partitions of the rows"
             )
     if schema.partition_keys and options.dynamic_partition_overwrite:
         return written.__contains__
@@ -82,9 +82,9 @@ def replaced_partitions(
 def check_keys_stay_alone(
     schema: TableSchema, messages: Sequence[CommitMessage], covers: Covers, state: TableState
 ) -> None:
-    """ConfigError where new rows may have keys of partitions that stay, in a table in which a key has one partition.
+    """Raises ConfigError if new rows may have keys of partitions that stay, in a table where a key has one partition.
 
-    Which keys those are is not known here: rows of an overwrite are placed as into an empty table.
+    This code does not know the keys, because an overwrite assigns rows as into an empty table.
     """
     is_one_row_a_key = schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys)
     if not is_one_row_a_key or not any(message.new_files for message in messages):
@@ -93,9 +93,9 @@ def check_keys_stay_alone(
     if kept is not None:
         values = list(deserialize_row(kept, [field.type for field in schema.partition_fields]))
         raise ConfigError(
-            f"keys of this table have one row over all partitions ({', '.join(schema.partition_keys)} is not in the"
-            f" primary key), and rows that overwrite single partitions could be there twice: partition {values} stays."
-            " Write the rows without overwriting, which moves them, or overwrite the whole table"
+            f"a key of this table has one row in all partitions together ({', '.join(schema.partition_keys)} is not in "
+            f"the primary key). Overwriting single partitions could duplicate rows, because partition {values} stays. "
+            "Write the rows without overwriting, which moves them, or overwrite the whole table"
         )
 
 
@@ -108,7 +108,7 @@ def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: Ta
         if message.changelog_files or message.compact_changelog or message.compact_before or message.compact_after:
             raise BrokenInvariant(
                 f"bucket {message.bucket.bucket} was not written by an OverwriteWriter: its message has a changelog or "
-                "a compaction, which an overwrite cannot publish; write it again"
+                "a compaction, which an overwrite cannot publish; write the bucket again"
             )
     gone = [
         ManifestEntry(DELETE, bucket, state.buckets_beside(bucket), file)
@@ -127,7 +127,7 @@ def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: Ta
 
 
 def whole_delta(messages: Sequence[CommitMessage], before: SnapshotIdentity, state: TableState) -> Delta:
-    """As ``overwrite_delta`` of the whole table; in conflict with every other state than the one ``before`` it."""
+    """As ``overwrite_delta`` of the whole table; conflicts with every state but the one at ``before``."""
     delta = overwrite_delta(messages, lambda _: True, state)
     if state.identity == before:
         return delta
@@ -139,7 +139,7 @@ def whole_delta(messages: Sequence[CommitMessage], before: SnapshotIdentity, sta
 
 @dataclass(frozen=True, slots=True)
 class PartitionContent:
-    """The files of one partition at a snapshot, data and index, as far as they show changes by other writers."""
+    """The data and index files of one partition at a snapshot, which show changes by other writers."""
 
     data: frozenset[tuple[int, int, str]]
     """Bucket, level and name."""
@@ -147,7 +147,7 @@ class PartitionContent:
 
 
 def contents_of(state: TableState, partitions: Collection[bytes]) -> dict[bytes, PartitionContent]:
-    """What ``state`` holds of each of the partitions, by their serialized rows; also of those without files."""
+    """The content of each partition in ``state``, by serialized row, including partitions without files."""
     data: dict[bytes, set[tuple[int, int, str]]] = {partition: set() for partition in partitions}
     index: dict[bytes, set[str]] = {partition: set() for partition in partitions}
     for bucket, files in state.files.items():
@@ -162,10 +162,11 @@ def contents_of(state: TableState, partitions: Collection[bytes]) -> dict[bytes,
 def replacing_delta(
     messages: Sequence[CommitMessage], read: Mapping[bytes, PartitionContent], state: TableState
 ) -> Delta:
-    """As ``overwrite_delta`` of the partitions that were ``read``; in conflict with a state that holds others."""
+    """As ``overwrite_delta`` of the partitions that were ``read``; conflicts with a state in which their content
+    differs."""
     strange = next((m for m in messages if m.bucket.partition not in read), None)
     if strange is not None:
-        raise BrokenInvariant(f"bucket {strange.bucket.bucket} is in none of the partitions to replace; please report")
+        raise BrokenInvariant(f"bucket {strange.bucket.bucket} is in no partition to replace; please report this")
     delta = overwrite_delta(messages, read.__contains__, state)
     present = contents_of(state, read)
     changed = sum(present[partition] != content for partition, content in read.items())

@@ -1,4 +1,4 @@
-"""Which commits a table has already, so that a commit that is repeated is found and not done again."""
+"""Finds the commits that a table already has, so that a repeated commit is not done again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from paimon_table.errors import CommitOutcomeUnknown
 from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotStore
 
 CLOCK_SKEW_MS = 600_000
-"""How far the clocks of two committers may be apart when a commit's start is compared with snapshot times."""
+"""The largest difference between the clocks of two committers, for comparing a commit's start with snapshot times."""
 
 
 class OwnCommits(Protocol):
     """The questions of a committer before it publishes; called in one thread."""
 
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
-        """The snapshot that shows that a part is published, by whichever process; ``latest`` is the table's newest.
+        """The snapshot that proves that some process published a part; ``latest`` is the table's newest snapshot.
 
-        CommitOutcomeUnknown if an expired snapshot could be the snapshot of the part.
+        Raises CommitOutcomeUnknown if an expired snapshot may be the snapshot of the part.
         """
         ...
 
@@ -27,39 +27,39 @@ class OwnCommits(Protocol):
         ...
 
     def forget(self) -> None:
-        """The table was rolled back or recreated: snapshots seen before may be gone."""
+        """Forget all snapshots, because the table was rolled back or recreated."""
         ...
 
     def trying(self) -> None:
-        """A snapshot is about to be published: until ``add`` or ``lost`` its outcome is unknown."""
+        """Note that a snapshot is about to be published: its outcome is unknown until ``add`` or ``lost``."""
         ...
 
     def lost(self) -> None:
-        """The snapshot was not published."""
+        """Note that the snapshot was not published."""
         ...
 
     def add(self, snapshot: Snapshot) -> None:
-        """The snapshot was published, and is the newest of the table."""
+        """Note that the snapshot was published, and is the newest of the table."""
         ...
 
 
 def outcome_unknown(root: str, user: str) -> CommitOutcomeUnknown:
-    """The error for a commit of which the snapshots that would show it have expired."""
+    """The error for a commit if the snapshots that would show it have expired."""
     return CommitOutcomeUnknown(
-        f"cannot tell whether this commit of user {user} is in {root}: the snapshots that would show it have expired,"
-        " and a retry will not help. Fill a new table instead (in a pipeline: another `into` with"
-        " `backfill: true`). From then on, keep snapshots for longer than"
-        f" {CLOCK_SKEW_MS // 60_000} minutes (snapshot.time-retained) in every job that writes or expires the table"
+        f"cannot tell whether this commit of user {user} is in {root}: the snapshots that would show it have expired, "
+        "and a retry will not help. Fill a new table instead (in a pipeline: another `into` with "
+        "`backfill: true`). From then on, keep snapshots for longer than "
+        f"{CLOCK_SKEW_MS // 60_000} minutes (snapshot.time-retained) in every job that writes or expires the table"
     )
 
 
 class CommitsOfUser:
-    """The commits of one user by their identifiers, which rise; each snapshot is looked at once."""
+    """The commits of one user by their rising identifiers; reads each snapshot once."""
 
     def __init__(
         self, snapshots: SnapshotStore, root: str, user: str, *, is_new_user: bool = False, after: int = 0
     ) -> None:
-        """The options say what needs no look, as for ``Table.new_commit``."""
+        """The parameters limit the search, as for ``Table.new_commit``."""
         self._newest: Snapshot | None = None
         self._snapshots = snapshots
         self._root = root
@@ -68,7 +68,7 @@ class CommitsOfUser:
         self._searched_id = after
 
     def newest(self, latest: Snapshot | None, started_ms: int | None = None) -> Snapshot | None:
-        """As ``OwnCommits``; looks through the snapshots that have appeared since the last call."""
+        """As ``OwnCommits``; reads the snapshots since the last call."""
         latest_id = 0 if latest is None else latest.id
         if latest_id < self._searched_id:
             self.forget()
@@ -83,7 +83,8 @@ class CommitsOfUser:
         return self._newest
 
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
-        """As ``OwnCommits``: a commit is there when the user's newest snapshot has its identifier or a higher one."""
+        """As ``OwnCommits``: the table has a commit if the user's newest snapshot has its identifier or a higher
+        one."""
         newest = self.newest(latest, request.started_ms)
         if newest is None or newest.commit_identifier < request.identifier:
             return None
@@ -94,10 +95,10 @@ class CommitsOfUser:
         self._newest, self._searched_id = None, 0
 
     def trying(self) -> None:
-        """The search shows the outcome of the commit."""
+        """Nothing to note: the search shows the outcome of the commit."""
 
     def lost(self) -> None:
-        """Nothing of it is kept."""
+        """Nothing to note."""
 
     def add(self, snapshot: Snapshot) -> None:
         self._newest = snapshot

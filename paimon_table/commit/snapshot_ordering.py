@@ -1,10 +1,10 @@
 """Orders rows by the snapshots that added them, whichever writer wrote them (``sequence.snapshot-ordering``).
 
-Implements Paimon's rule. The files that a commit adds, except by compaction, get the id of its snapshot as least and
-greatest sequence number in their manifest entries. Every row of a flushed file counts as having that number. Compaction
-reads its input in this order, so the files that it writes hold the snapshot ids themselves.
+Implements Paimon's rule. In manifest entries, the files that a commit adds, except by compaction, get the id of its
+snapshot as least and greatest sequence number. Every row of a flushed file counts as having that number. Compaction
+reads its input in this order and writes the snapshot ids as sequence numbers.
 
-Rows of one snapshot have no order among each other, so a commit may hold every key of a bucket once only:
+Rows of one snapshot have no order among each other, so a commit may have each key of a bucket only once:
 ``write.one_run``.
 """
 
@@ -18,7 +18,7 @@ from paimon_table.metadata.snapshot import CommitKind
 
 
 def stamped(delta: Delta, snapshot_id: int) -> Delta:
-    """``delta`` as snapshot ``snapshot_id`` publishes it; a compaction keeps the numbers that its files have."""
+    """``delta`` in the form for snapshot ``snapshot_id``; a compaction keeps the numbers of its files."""
     if delta.kind is CommitKind.COMPACT:
         return delta
     return replace(delta, entries=tuple(_stamped_entry(entry, snapshot_id) for entry in delta.entries))

@@ -1,9 +1,9 @@
-"""Which files of a bucket of a table without primary key are rewritten together: pure choices.
+"""Chooses the files of a bucket to rewrite together, in a table without primary key. Pure.
 
 Implements the choice of Paimon's coordinator for tables without buckets (small files of a partition, in any order). For
 buckets it implements Paimon's rule: adjacent files only, so that rows stay in order of arrival. Paimon takes a fixed
-number of small files whatever their sizes. Here a file waits for others that together are as large as it is, and for
-more of them the more there is to write. So each row is written about twice, and not once for every few new files.
+number of small files of any size. Here a file waits until others together are as large as it is, and for more of them
+the more there is to write. So each row is written about twice, not once for every few new files.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ OPEN_COST_BYTES = 4 << 20
 """The cost of reading a file, in bytes."""
 
 CHEAP_BYTES = 8 << 20
-"""What can be rewritten for the sake of as few files as the option says; twice of it for twice as many."""
+"""The bytes that are rewritten to save the number of files in the option; twice as many bytes for twice as many
+files."""
 
 MOST_WAITING = 10
-"""This multiple of the option's number of files is packed at any cost."""
+"""This multiple of the option's number of files is always packed."""
 
 Pack = tuple[DataFileMeta, ...]
-"""Files that are rewritten together, in this order."""
+"""Files to rewrite together, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,14 @@ class PackLimits:
 
     min_file_count: int
     small_bytes: int
-    """Smaller files are to be packed."""
+    """Smaller files are packed."""
     enough_bytes: int
-    """This many bytes are packed whatever the number of files."""
+    """This many bytes are packed for any number of files."""
     delete_ratio: float
     cheap_bytes: int = CHEAP_BYTES
 
     def pays_off(self, count: int, largest: int, total: int) -> bool:
-        """Whether these files are worth rewriting, and the largest is not rewritten for the sake of little more."""
+        """Whether these files are worth rewriting, so that the largest is not rewritten for a small gain."""
         wanted = int(self.min_file_count * min(1 + total / self.cheap_bytes, MOST_WAITING))
         is_final = count >= self.min_file_count and total >= self.small_bytes
         return (count >= wanted or is_final) and (count == 1 or largest <= total - largest)
@@ -59,7 +60,7 @@ class PackLimits:
 
 
 def deleted_counts(files: Iterable[IndexFileMeta]) -> dict[str, int]:
-    """How many rows of each data file deletion vectors mark; where an older writer did not say, 0."""
+    """The number of rows of each data file that deletion vectors mark; 0 if an older writer did not record it."""
     return {r.data_file: r.cardinality or 0 for file in files for r in file.vector_ranges or ()}
 
 
@@ -71,9 +72,9 @@ def pick_packs(
     keeps_order: bool,
     full: bool = False,
 ) -> tuple[Pack, ...]:
-    """What to compact now: one pack, or with ``full`` all small files and all with deleted rows.
+    """The packs to compact now: one, or with ``full`` all small files and all files with deleted rows.
 
-    ``keeps_order``: only files that stand side by side are packed.
+    ``keeps_order``: only adjacent files are packed.
     """
 
     def is_worn(file: DataFileMeta) -> bool:
@@ -98,7 +99,7 @@ def _by_size(file: DataFileMeta) -> tuple[int, int, str]:
 
 
 def _adjacent(files: Sequence[DataFileMeta], is_due: Callable[[DataFileMeta], bool]) -> list[list[DataFileMeta]]:
-    """Stretches of due files in order of arrival."""
+    """Runs of adjacent due files, in order of arrival."""
     return [list(run) for due, run in groupby(in_order(files), is_due) if due]
 
 
@@ -107,7 +108,7 @@ def _first_worn(run: Sequence[DataFileMeta], is_worn: Callable[[DataFileMeta], b
 
 
 def _bin(files: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
-    """The smallest files: as many as make enough, else those that pay off. ``files`` are sorted by size."""
+    """The smallest files: enough to reach the target, else those that pay off. ``files`` are sorted by size."""
     size_bytes = 0
     for count, file in enumerate(files, 1):
         size_bytes += file.file_size_bytes + OPEN_COST_BYTES
@@ -123,7 +124,7 @@ def _bin(files: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
 
 
 def _window(run: Sequence[DataFileMeta], limits: PackLimits) -> Pack:
-    """The first files side by side that are enough or pay off, with all behind them that still fit."""
+    """The first adjacent files that reach the target or pay off, with the next files that still fit."""
     for start in range(len(run)):
         size_bytes = total = largest = 0
         for end in range(start, len(run)):

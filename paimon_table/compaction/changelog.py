@@ -1,6 +1,6 @@
-"""What changed, as changelog rows, from the row before and the row after.
+"""Derives changelog rows from the row before and the row after.
 
-Implements Paimon's lookup changelog; independent of the merge engine that made the rows.
+Implements Paimon's lookup changelog, for every merge engine.
 """
 
 from __future__ import annotations

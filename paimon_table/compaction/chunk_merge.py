@@ -1,9 +1,9 @@
-"""Merging one key-range chunk: the row of each key after it, and what changed.
+"""Merges one key-range chunk: the merged row of each key, and the changelog.
 
 Implements the per-key rules of Paimon's compactions for all keys of a chunk at once. In a compaction with lookup,
 level-0 rows are new and rows of higher levels are old. If a new key has no old row in the chunk, its old row is looked
-up in the levels above the compaction's output. In a full compaction the row of the highest level that holds files is
-the old one.
+up in the levels above the compaction's output. In a full compaction the row of the highest level with files is the old
+one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from paimon_table.rows.words import Indices
 Mask = npt.NDArray[np.bool_]
 
 _LOOKED_UP = 1
-"""Stands for the level of a looked-up row: some level above 0, the only one of its key."""
+"""The level of a looked-up row: some level above 0, the only one of its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ChunkMerger:
         stored: StoredRows,
         on_found: OnFound | None = None,
     ) -> None:
-        """``on_found`` hears of every old row that was looked up and is now replaced by one of the merged rows."""
+        """``on_found`` is called for every looked-up old row that a merged row replaces."""
         self._order = order
         self._function = function
         self._options = options
@@ -69,12 +69,12 @@ class ChunkMerger:
         self._has_lookup_changelog = options.changelog_producer == "lookup"
         may_lose = options.merge_engine == "deduplicate" and not newest_row_wins(options)
         self.late_rows = 0
-        """How many late rows the merges so far have left out."""
+        """The number of late rows that the merges so far left out."""
         self._needs_all_versions = may_lose and not options.upper_keys_are_unique
-        """Whether the first version found may not decide: an older level can hold a newer one, or it is ignored."""
+        """Whether a lookup needs all versions: an older level may have a newer one, or the first one may be ignored."""
 
     def merge(self, pieces: Sequence[Piece]) -> MergedChunk:
-        """Merges stored rows, publishes nothing."""
+        """Merge stored rows, without a changelog."""
         if len(pieces) == 1:
             return MergedChunk(pieces[0].rows)
         rows, levels = joined(pieces)
@@ -82,7 +82,7 @@ class ChunkMerger:
         return MergedChunk(self._function.merge(rows, groups))
 
     def merge_looking_up(self, pieces: Sequence[Piece], above: Sequence[SortedRun], ages: RowAges) -> MergedChunk:
-        """A chunk with level-0 rows; ``above`` are the runs on levels above the output, lowest level first.
+        """Merge a chunk with level-0 rows; ``above`` are the runs on levels above the output, lowest level first.
 
         Lookups do not find expired rows, but the merge replaces them like others. The changelog is the lookup
         producer's; None with another producer.
@@ -108,9 +108,9 @@ class ChunkMerger:
         return MergedChunk(after, changelog)
 
     def merge_to_top(self, pieces: Sequence[Piece], published_level: int) -> MergedChunk:
-        """All rows of a chunk for the highest level, with the changelog of the full-compaction producer.
+        """Merge a chunk for the highest level, with the changelog of the full-compaction producer.
 
-        Rows of ``published_level`` are the result of the changelog so far.
+        Rows of ``published_level`` are the state after the changelog so far.
         """
         rows, levels = joined(pieces)
         groups = self._order.sort(rows)
@@ -121,7 +121,7 @@ class ChunkMerger:
         return MergedChunk(after, changelog)
 
     def _merge_newest(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
-        """The newest rows, whatever the older ones hold; old rows are looked up only if ``on_found`` wants them."""
+        """The newest rows, independent of older ones; old rows are looked up only for ``on_found``."""
         if self._on_found is None:
             return self.merge(pieces)
         rows, levels = joined(pieces)
@@ -132,7 +132,7 @@ class ChunkMerger:
         return MergedChunk(after)
 
     def _merge_first_rows(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
-        """Rows of keys that no higher level holds are new; only whether a key is there needs to be looked up."""
+        """Only rows of keys that no higher level has are new, so the lookup needs only the existence of keys."""
         rows, levels = joined(pieces)
         groups = self._order.sort(rows)
         first = self._function.merge(rows, groups, single_passes=False)
@@ -145,7 +145,7 @@ class ChunkMerger:
         return MergedChunk(gather(first, np.flatnonzero((is_stored | is_new) & is_add)), changelog)
 
     def _counting(self, rows: pa.Table, groups: KeyGroups, levels: Indices) -> KeyGroups:
-        """The versions that the merge function sees; the late ones among them are counted."""
+        """The versions for the merge function; counts the late ones."""
         seen = without_superseded(groups, levels) if self._options.upper_rows_are_whole else groups
         self.late_rows += late_row_count(self._order, rows, seen)
         return seen
@@ -156,7 +156,8 @@ class ChunkMerger:
         return self._stored.newest(above, keys, self._on_found)
 
     def _changelog(self, rows: pa.Table, groups: KeyGroups, is_old: Mask, changed: Mask, after: pa.Table) -> pa.Table:
-        """What the ``changed`` keys were, merged from the rows of ``groups`` marked ``is_old``, against ``after``."""
+        """The changelog of the ``changed`` keys: their rows before, merged from the rows marked ``is_old``, against
+        ``after``."""
         key_number = groups.key_number()
         chosen = np.flatnonzero(is_old[groups.indices] & changed[key_number])
         keys = key_number[chosen]

@@ -1,4 +1,4 @@
-"""Merging sorted runs into a higher level, and writing the changelog files of the merge.
+"""Merges sorted runs into a higher level, and writes the changelog files of the merge.
 
 Implements Paimon's compaction task: sections, upgrade or rewrite, dropping deletes. Memory is bounded by the chunk
 size, not by the size of the runs.
@@ -27,12 +27,13 @@ from paimon_table.options.file_settings import data_file_settings, format_of
 from paimon_table.options.table_options import TableOptions
 
 _MAX_OPEN_RUNS = 32
-"""Every open Parquet file takes memory for a page of each column; more runs than this are read from local copies."""
+"""More runs than this are read from local copies, because every open Parquet file needs memory for a page of each
+column."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """Files that go, files that come, and the changelog files."""
+    """The removed files, the added files, and the changelog files."""
 
     before: tuple[DataFileMeta, ...] = ()
     after: tuple[DataFileMeta, ...] = ()
@@ -43,10 +44,10 @@ class CompactionResult:
         return CompactionResult(self.before + other.before, self.after + other.after, self.changelog + other.changelog)
 
     def then(self, later: CompactionResult) -> tuple[CompactionResult, tuple[DataFileMeta, ...]]:
-        """This result followed by a later one, without the entries that exist in between only.
+        """This result followed by a later one, without entries of files that exist only in between.
 
-        Second, the files that are in no level any more and never were in a published one. A file that an upgrade moved
-        into or out of the state in between lives on under another level and is not among them.
+        Also returns the files that are in no level any longer and were never published. A file that an upgrade moved
+        still exists on another level, so it is not among them.
         """
         between = {_identity(f) for f in self.after} & {_identity(f) for f in later.before}
         combined = CompactionResult(
@@ -64,7 +65,7 @@ def _identity(file: DataFileMeta) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What holds for all steps of one unit."""
+    """The facts for all steps of one unit."""
 
     output_level: int
     max_level: int
@@ -72,19 +73,19 @@ class _Job:
     above: tuple[SortedRun, ...]
     """Runs on levels above the output."""
     published_level: int
-    """The level whose rows the changelog of full compactions has led to."""
+    """The level whose rows are the state after the changelog of full compactions."""
     ages: RowAges
-    """Which rows are left out because of their age, and which deletes stay where deletes are dropped."""
+    """Which rows are left out because of their age, and which deletes stay although deletes are dropped."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the output is the highest level there can be."""
+        """Whether the output is the highest possible level."""
         return self.output_level == self.max_level
 
 
 @dataclass(slots=True)
 class _RecentRows:
-    """Rows written so far, as long as they are few enough to be kept."""
+    """The rows written so far, unless they exceed the limit."""
 
     limit_bytes: int
     tables: list[pa.Table] = field(default_factory=list)
@@ -98,7 +99,7 @@ class _RecentRows:
             self.tables.clear()
 
     def all(self) -> pa.Table | None:
-        """Everything that was added; None when it was too much."""
+        """All added rows; None if they exceeded the limit."""
         return pa.concat_tables(self.tables) if self.tables else None
 
 
@@ -115,7 +116,7 @@ class Compactor:
         deletions: BucketDeletions,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """``chunk_bytes`` bounds the rows loaded at a time: those that are looked up or published need room too."""
+        """``chunk_bytes`` bounds the rows loaded at a time, because looked-up and published rows need memory too."""
         self._files = files
         self._merger = merger
         self._order = order
@@ -125,12 +126,12 @@ class Compactor:
         self._chunk_bytes = chunk_bytes
 
     def run(self, unit: CompactUnit, levels: Levels, ages: RowAges) -> CompactionResult:
-        """Compact the unit, made of the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
+        """Compact the unit, which has the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
         small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)
         job = _Job(
             unit.output_level,
             levels.max_level,
-            # With deletion vectors nothing is left above the output that a delete would have to hide.
+            # With deletion vectors, no live row above the output remains for a delete to hide.
             drops_deletes=unit.output_level >= levels.highest_level or self._options.deletion_vectors,
             above=tuple(run for run in levels.runs() if run.level > unit.output_level),
             published_level=levels.published_level,
@@ -150,7 +151,7 @@ class Compactor:
     # ------------------------------------------------------------ how the table compacts
 
     def _merge(self, pieces: Sequence[Piece], levels: Iterable[int], job: _Job) -> MergedChunk:
-        """One chunk of a step that reads files of these levels."""
+        """Merge one chunk of a step that reads files of these levels."""
         if self._publishes_top(levels, job):
             return self._merger.merge_to_top(pieces, job.published_level)
         if self._options.needs_lookup and 0 in levels:
@@ -169,27 +170,27 @@ class Compactor:
     def _must_merge(self, file: DataFileMeta, job: _Job) -> bool:
         """Whether rows of a file must not move to the output level unchanged.
 
-        They may lose against older ones on levels above, or change by them. They may be deletes that mark older ones,
-        or have another format than the files of that level.
+        Rows on levels above may win over them or change them. They may be deletes that must mark older rows, or have
+        another format than the files of that level.
         """
         if not self._options.needs_lookup or file.level > 0:
             return False
         if self._options.deletion_vectors and file.delete_row_count != 0:
             return True
         if self._options.deletion_vectors and not job.ages.is_all_live(file):
-            return True  # old rows in it would stay and mark nothing
+            return True  # its deletes would stay and mark no old rows
         if format_of(file.file_name) != data_file_settings(self._options, job.output_level).format:
             return True
         return not job.is_full and not newest_row_wins(self._options)
 
     def _replaces(self, levels: Iterable[int], job: _Job) -> bool:
-        """Whether a step that reads files of these levels marks old rows above the output as deleted."""
+        """Whether a step with files of these levels marks old rows above the output as deleted."""
         return self._options.deletion_vectors and 0 in levels and bool(job.above)
 
     # ------------------------------------------------------------ steps
 
     def _upgrade(self, file: DataFileMeta, job: _Job) -> CompactionResult:
-        """Move a file to the output level; its changes are published, and it is rewritten if an older row may win."""
+        """Move a file to the output level and publish its changes; rewrites it if an older row may win."""
         if self._must_merge(file, job):
             return self._rewrite(Rewrite((((file,),),)), job)
         is_compared = self._has_changelog({file.level}, job) or self._replaces({file.level}, job)
@@ -197,7 +198,7 @@ class Compactor:
         return CompactionResult((file,), (file.at_level(job.output_level),), changelog)
 
     def _publish_changes(self, file: DataFileMeta, job: _Job) -> tuple[DataFileMeta, ...]:
-        """The changelog of a file that stays as it is; the rows that it replaces are marked as deleted."""
+        """Write the changelog of an unchanged file, and mark the rows that it replaces as deleted."""
         recent = _RecentRows(self._chunk_bytes)
         with self._files.changelog_writer(job.output_level, FileSource.APPEND) as changelog:
             for pieces in self._chunks(((file,),), self._chunk_bytes_of({file.level}, job), job):
@@ -235,7 +236,7 @@ class Compactor:
         return result
 
     def _chunk_bytes_of(self, levels: Iterable[int], job: _Job) -> int:
-        """Size of the rows that are loaded at a time, so that the total with found and published rows stays bounded."""
+        """The size of the rows to load at a time, so that the total with found and published rows stays bounded."""
         looks_up = self._options.needs_lookup and 0 in levels and bool(job.above)
         return self._chunk_bytes >> (looks_up + self._has_changelog(levels, job))
 
@@ -244,15 +245,16 @@ class Compactor:
         return run_chunks(section, job.ages.reading(read), self._order, chunk_bytes)
 
     def _cheapest_batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
-        """The live rows of a file from where they need no decoding: memory, or a lookup file that is there."""
+        """The live rows of a file, if possible without decoding: from memory, or from an existing lookup file."""
         if self._files.rows_in_memory(file) is None and self._stored.has_copy(file):
             return self._stored.batches(file, batch_rows)
         return self._files.batches(file, batch_rows)
 
     def _remember(self, files: Sequence[DataFileMeta], rows: pa.Table | None) -> None:
-        """Make the lookup files of new files while their rows are in memory; otherwise the first lookup does.
+        """Build the lookup files of new files while their rows are in memory; otherwise the first lookup builds them.
 
-        So it does for files that give other rows back: a lookup file holds what its data file holds.
+        The first lookup also builds them for files that alter values, because a lookup file has the rows of its data
+        file.
         """
         if self._options.needs_lookup and rows is not None:
             for file, its_rows in self._files.read_as_written(files, rows):

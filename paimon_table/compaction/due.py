@@ -1,4 +1,4 @@
-"""Which buckets are to be compacted although no rows arrive for them. Pure."""
+"""Which buckets need a compaction although no rows arrive for them. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def due_compactions(
     is_appended: bool,
     ages: RowAges = RowAges(),
 ) -> tuple[BucketId, ...]:
-    """The buckets that a job which compacts has to look after.
+    """The buckets that a compacting job must compact.
 
-    ``fully``: all with files below their highest level, or with rows or kept deletes that have expired. Otherwise, if
-    readers wait for it, those with level-0 files. If ``is_appended`` says that the table already has rows of the
-    commit, uncompacted, these are among them. Otherwise only where readers would not see such rows, or their changes,
-    until more arrive. Of a table without buckets: those with small files. Of one with postponed buckets: none, a job of
-    their own does it.
+    ``fully``: all buckets with files below their highest level, or with expired rows or kept deletes. Otherwise, if
+    readers wait for it, those with level-0 files. If ``is_appended``, the table already has uncompacted rows of the
+    commit, whose buckets are included. If not, only buckets whose rows or changes readers would see only after more
+    rows arrive. In a table without buckets: those with small files. With postponed buckets: none, because a separate
+    job compacts them.
     """
     if not options.has_key:
         return _unpacked(state, options, fully)
@@ -42,7 +42,7 @@ def due_compactions(
 
 
 def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[BucketId, ...]:
-    """The buckets with small files to pack; with fixed buckets the writers of rows look after that themselves."""
+    """The buckets with small files to pack; with fixed buckets the writers of rows do that."""
     is_shared = options.is_unaware
     if not (fully or is_shared):
         return ()
@@ -56,6 +56,6 @@ def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[Bu
 
 
 def _is_compacted(files: Sequence[DataFileMeta], max_level: int, ages: RowAges) -> bool:
-    """Whether all files are on the highest level, which older options may have set higher, and may stay as they are."""
+    """Whether all files are on the highest level, which older options may have set higher, and need no rewrite."""
     highest = max(max_level, *(f.level for f in files))
     return all(f.level == highest and not ages.has_gone(f) for f in files)

@@ -1,14 +1,14 @@
 """Rows that compactions leave out because of their age, by a time in one of their columns.
 
-``record-level.expire-time`` implements Paimon's RecordLevelExpire: rows without a time stay. They leave without a word
-in the changelog; scans show them until then. Java forgets deletes by their time as well, and shows the row below again
-until a compaction reaches it. Here a delete that removes a whole row stays until it has done so.
+``record-level.expire-time`` implements Paimon's RecordLevelExpire: rows without a time stay. Expired rows disappear
+without a changelog; scans show them until then. Java also drops deletes by their time, and shows the older row again
+until a compaction reaches it. Here a delete of a whole row stays until it has removed the row.
 
-``tidemark.keep-deletes`` keeps each -D for a while after it was written. Paimon drops a -D in the compaction to the
-highest level; with ``sequence.field`` an older row that comes later would bring the deleted row back. Readers are not
-concerned: a file says how many deletes it has, and those with deletes are merged, which leaves them out.
+``tidemark.keep-deletes`` keeps each -D for a time after it was written. Paimon drops a -D in the compaction to the
+highest level. With ``sequence.field``, an older row that arrives later would then restore the deleted row. Readers see
+no difference: a file states its number of deletes, and merging a file with deletes drops them.
 
-A file that need not be merged is rewritten only if its statistics show what is to go.
+A file that needs no merge is rewritten only if its statistics show rows to drop.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from paimon_table.timestamps import UNITS_PER_SECOND
 from paimon_table.types import TIMES_OF_ROWS, TIMESTAMPS, DataField, DataType, Root, arrow_type
 
 _FIRST_MILLIS = 10**12
-"""From here on a BIGINT counts milliseconds, below seconds."""
+"""From this value on a BIGINT counts milliseconds, below it seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """The column with the time, and the first second that is young enough to stay."""
+    """The column with the time, and the first second that stays."""
 
     column: DataField
     oldest_s: int
@@ -51,7 +51,7 @@ class _Limit:
         return pc.fill_null(pc.greater_equal(times, self.oldest_s), without_time)
 
     def is_young(self, file: DataFileMeta) -> bool | None:
-        """Whether all rows of a file that have a time are young enough; None when its statistics do not show it."""
+        """Whether all rows of a file with a time are young enough; None if its statistics do not show it."""
         schema = self.schemas[file.schema_id]
         names = file.value_stats_cols
         covered = schema.fields if names is None else tuple(schema.field(name) for name in names)
@@ -64,20 +64,20 @@ class _Limit:
         try:
             least = deserialize_row(least_values, [f.type.with_nullable(True) for f in covered])[position]
         except UnsupportedFeature:
-            return None  # a timestamp that rows in memory cannot hold; reading the column reports it
+            return None  # a timestamp that rows in memory cannot represent; reading the column reports it
         return None if least is None else _second(least, covered[position].type) >= self.oldest_s
 
 
 @dataclass(frozen=True, slots=True)
 class RowAges:
-    """What leaves a table at one moment because of its age."""
+    """The rows that a table drops at one moment because of their age."""
 
     rows: _Limit | None = None
-    """Of rows that expire; None: none does."""
+    """The limit for rows; None: rows do not expire."""
     deletes: _Limit | None = None
-    """Of deletes that stay for a while; None: none does."""
+    """The limit for kept deletes; None: deletes are not kept."""
     expires_deletes: bool = True
-    """Whether deletes expire as other rows do."""
+    """Whether deletes expire like other rows."""
 
     def live(self, rows: pa.Table) -> pa.Table:
         """The stored rows that have not expired."""
@@ -100,7 +100,7 @@ class RowAges:
         return live
 
     def remaining(self, rows: pa.Table) -> pa.Table:
-        """Rows for a level with nothing below: the adds, and the deletes that stay."""
+        """Rows for the lowest run of a bucket: the adds, and the deletes that stay."""
         if self.deletes is None:
             return without_retracts(rows)
         kinds = rows.column(VALUE_KIND).to_numpy()
@@ -115,15 +115,15 @@ class RowAges:
         return self.rows is not None and self.rows.is_young(file) is False
 
     def is_all_live(self, file: DataFileMeta) -> bool:
-        """Whether the statistics of the file say that none of its rows has expired."""
+        """Whether the statistics of the file show that none of its rows has expired."""
         return self.rows is None or self.rows.is_young(file) is True
 
     def may_have_gone(self, file: DataFileMeta) -> bool:
-        """Whether a file may have deletes that do not stay."""
+        """Whether a file may have deletes to drop."""
         return file.delete_row_count != 0 and (self.deletes is None or self.deletes.is_young(file) is not True)
 
     def has_gone(self, file: DataFileMeta) -> bool:
-        """Whether the statistics of the file show rows that have expired, or kept deletes whose time is over."""
+        """Whether the statistics of the file show expired rows, or kept deletes whose time has passed."""
         return self.has_expired(file) or (self.deletes is not None and self.deletes.is_young(file) is False)
 
     def _live(self, rows: pa.Table) -> pa.ChunkedArray | None:
@@ -137,7 +137,7 @@ class RowAges:
 
 
 def row_ages(ctx: TableContext, now_ms: int) -> RowAges:
-    """What leaves a table at a moment: rows by whole seconds as in Java, deletes never before their time."""
+    """The ages of a table at a moment: rows expire by whole seconds as in Java, deletes never before their time."""
     options, rows, deletes = ctx.options, None, None
     if options.record_expire_time_ms is not None and options.record_time_field is not None:
         oldest_s = now_ms // 1000 - options.record_expire_time_ms // 1000
@@ -148,7 +148,7 @@ def row_ages(ctx: TableContext, now_ms: int) -> RowAges:
 
 
 def _expires_deletes(options: TableOptions) -> bool:
-    """Not where a delete removes the whole row, so that it gives nothing back to hold on to it."""
+    """Whether deletes expire: not if a delete removes the whole row, because keeping it loses nothing."""
     removes = options.aggregation_remove_record_on_delete or options.partial_update_remove_record_on_delete
     return options.merge_engine != "deduplicate" and not removes
 

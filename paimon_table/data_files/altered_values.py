@@ -1,8 +1,8 @@
-"""Values that files of a format give back as other ones, and why they cannot be keys.
+"""Values that a file format alters, and why they cannot be keys.
 
-Rows are compared as they are in memory, later as files gave them back: a key that comes back altered is two keys. CHAR
-keys would do that all the time, so the type is refused for ORC files. A moment of the last second before 1970 is
-refused as a value. The metadata of such files describes the values before.
+Rows are compared first as they are in memory, later as they come back from files, so an altered key becomes two keys.
+CHAR keys would often be altered, so this type is refused for ORC files. A key within the last second before 1970 is
+refused as a value. The metadata of such files describes the original values.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from paimon_table.timestamps import UNITS_PER_SECOND
 from paimon_table.types import TIMESTAMPS, DataField, DataType, Root
 
 _ORC = "orc"
-"""The only format with such values."""
+"""The only format that alters values."""
 
 _BLANK_OR_LESS = re.compile("[\x00- ]")
 
 
 def has_altered_values(rows: pa.Table, schema: TableSchema, format_name: str) -> bool:
-    """Whether a file of the format would give back other rows than these."""
+    """Whether a file of the format would alter these rows."""
     altered = FORMATS[format_name].altered
     return any(any_leaf(rows.column(f.name), f.type, lambda values, t: _any(altered(values, t))) for f in schema.fields)
 
@@ -42,19 +42,19 @@ def _any(mask: pa.Array | None) -> bool:
 
 
 def may_alter(file_name: str, t: DataType) -> bool:
-    """Whether the file may give values of an atomic type back as other ones than its metadata knows."""
+    """Whether values of an atomic type in the file may differ from its metadata."""
     return may_alter_type(t) and format_of(file_name) == _ORC
 
 
 def may_alter_type(t: DataType) -> bool:
-    """Whether there are such files of an atomic type."""
+    """Whether some file format alters values of an atomic type."""
     return t.root is Root.CHAR or t.root in TIMESTAMPS
 
 
 def bounds_given_back(low: pa.Scalar, high: pa.Scalar, t: DataType) -> tuple[pa.Scalar, pa.Scalar]:
-    """Bounds of what comes back of values between ``low`` and ``high`` from a file that may alter them."""
+    """The bounds of values between ``low`` and ``high`` after a file may have altered them."""
     if t.root is Root.CHAR:
-        # A text that loses its blanks sorts before those that continue with a character below the blank.
+        # Without its blanks a text sorts before texts that continue with a character below the blank.
         return pa.scalar(_BLANK_OR_LESS.split(low.as_py(), maxsplit=1)[0], low.type), high
     second = UNITS_PER_SECOND[high.type.unit]
     if low.value < 0 and high.value > -second:
@@ -73,9 +73,8 @@ def check_key_files(schema: TableSchema, table: str, files: Iterable[DataFileMet
     for file in files:
         if format_of(file.file_name) == _ORC:
             raise UnsupportedFeature(
-                f"{table}: {file.file_name} holds key column {chars[0].name!r} of type {chars[0].type} without "
-                "trailing blanks, so that one key would become several rows; write into a new table with VARCHAR or "
-                "STRING"
+                f"{table}: {file.file_name} has key column {chars[0].name!r} of type {chars[0].type} without trailing "
+                "blanks, so one key would become several rows; write into a new table with VARCHAR or STRING"
             )
 
 
@@ -86,11 +85,11 @@ def _key_fields(schema: TableSchema, roots: Iterable[Root]) -> list[DataField]:
 # ---------------------------------------------------------------- values of keys
 
 KeyProblems = Callable[[pa.Array], Mapping[int, str]]
-"""Positions of the values that cannot be keys, and what is wrong with each."""
+"""Returns the positions of values that cannot be keys, and the reason for each."""
 
 
 def key_problems(schema: TableSchema, options: TableOptions) -> dict[str, KeyProblems]:
-    """For each key column that may have such values in a file of the table: how to find them."""
+    """For each key column that a file of the table may alter: a function that finds such values."""
     orc = next((settings for settings in all_settings(options, schema.fields) if settings.format == _ORC), None)
     if orc is None:
         return {}
@@ -98,7 +97,7 @@ def key_problems(schema: TableSchema, options: TableOptions) -> dict[str, KeyPro
 
 
 def check_keys(rows: pa.Table, schema: TableSchema, settings: FileSettings, directory: str) -> None:
-    """Refuse rows whose keys a file would give back altered. Raises MalformedRecord."""
+    """Raises MalformedRecord for rows whose keys a file would alter."""
     if settings.format != _ORC:
         return
     for f in _key_fields(schema, (*TIMESTAMPS, Root.CHAR)):

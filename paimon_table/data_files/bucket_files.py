@@ -1,7 +1,7 @@
-"""The data files of one bucket: reading them in bounded pieces and writing new ones.
+"""Reads the data files of one bucket in bounded pieces and writes new ones.
 
 Rows are tables of ``row_schema``: sequence number, row kind, all columns of the table's current schema. Files that this
-process has just written can be kept in memory and are then not read again.
+process has just written can stay in memory, so that they need not be read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BucketFiles:
         self._in_memory: dict[str, pa.Table] = {}
 
     def batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """The live rows of a file in key order, at most ``batch_rows`` at a time unless they are in memory anyway."""
+        """The live rows of a file in key order, at most ``batch_rows`` at a time unless they are in memory."""
         deleted = self.deleted(file)
         position = 0
         for rows in self.stored_batches(file, batch_rows):
@@ -67,7 +67,7 @@ class BucketFiles:
         return self._deletions.of(file.file_name)
 
     def stored_batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """As ``batches`` with the deleted rows: row i of all batches together is at position i of the file."""
+        """As ``batches``, but with the deleted rows: row i of all batches together is at position i of the file."""
         rows = self._in_memory.get(file.file_name)
         if rows is not None:
             yield rows
@@ -81,12 +81,12 @@ class BucketFiles:
         return self._writer(level, source, options.data_file_prefix, data_file_settings(options, level))
 
     def changelog_writer(self, level: int, source: FileSource) -> KeyValueFileWriter:
-        """A writer of changelog files; ``level`` is the level of the step that made them."""
+        """A writer of changelog files; ``level`` is the level of the step that produces them."""
         options = self._ctx.options
         return self._writer(level, source, options.changelog_file_prefix, changelog_file_settings(options, level))
 
     def joined(self, files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...] | None:
-        """The files made into larger ones without decoding them; None where their rows have to be rewritten."""
+        """The files joined into larger ones without decoding; None if their rows must be rewritten."""
         if any(self.deleted(file) is not None for file in files):
             return None
         return joined_files(self._ctx, self._directory, files, self._names, self._clock_ms)
@@ -97,12 +97,12 @@ class BucketFiles:
         )
 
     def keep_in_memory(self, files: tuple[DataFileMeta, ...], rows: pa.Table) -> None:
-        """Remember the rows that were just written, in order, to these files, where reading gives the same rows."""
+        """Keep the rows just written, in order, to these files in memory, for files that do not alter them."""
         for file, its_rows in self.read_as_written(files, rows):
             self._in_memory[file.file_name] = its_rows
 
     def read_as_written(self, files: Iterable[DataFileMeta], rows: pa.Table) -> Iterator[tuple[DataFileMeta, pa.Table]]:
-        """Of files that rows were written to, in order, those that give exactly these rows back, with their rows."""
+        """Of the files to which rows were written, in order: those that do not alter their rows, with their rows."""
         start = 0
         for file in files:
             its_rows = rows.slice(start, file.row_count)
@@ -114,7 +114,7 @@ class BucketFiles:
         return self._in_memory.get(file.file_name)
 
     def release_memory(self) -> None:
-        """Forget all rows; later reads go to the files."""
+        """Drop all rows from memory; later reads use the files."""
         self._in_memory.clear()
 
     def delete(self, file: DataFileMeta) -> None:

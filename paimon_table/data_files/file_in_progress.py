@@ -1,4 +1,4 @@
-"""One data file while it is written, and the metadata that it gets.
+"""One data file while it is written, and its metadata.
 
 Implements what Paimon's manifests record about a file: exact size, keys, sequence numbers, deletes, statistics.
 """
@@ -30,7 +30,7 @@ from paimon_table.storage.file_io import naming_file
 class FileInProgress:
     """An open file; rows have the columns of the file, sequence number and kind, and are sorted by key across calls.
 
-    Of a table without primary key they are in any order, and sequence number and kind are not in the file.
+    In a table without primary key they are in any order, and the file has no sequence numbers and kinds.
     """
 
     ctx: TableContext
@@ -54,7 +54,7 @@ class FileInProgress:
     def open(
         cls, ctx: TableContext, directory: str, name: str, settings: FileSettings, first_rows: pa.Table
     ) -> FileInProgress:
-        """Create the file; ``first_rows`` are those that it begins with, which are not written yet."""
+        """Create the file; ``first_rows`` are its first rows, which this does not write yet."""
         file_format = format_for(settings, ctx.schema.fields)
         columns = [f.name for f in key_value_fields(ctx.schema)]
         stored = first_rows.select(columns)
@@ -124,7 +124,8 @@ class FileInProgress:
         )
 
     def _write_index(self) -> tuple[tuple[str, ...], bytes | None]:
-        """The extra files and the embedded index: a large index is a file of its own, durable on return."""
+        """Write the index: returns the extra files and the embedded index. A large index is a separate file, durable on
+        return."""
         if self.index is None:
             return (), None
         data = self.index.to_bytes()
@@ -134,7 +135,7 @@ class FileInProgress:
         try:
             self.ctx.io.write(f"{self.directory}/{name}", data)
         except BaseException:
-            # Unreferenced: without the index the data file gets no metadata.
+            # Unreferenced: without its index the data file gets no metadata.
             self.ctx.io.delete(f"{self.directory}/{self.name}")
             raise
         return (name,), None
@@ -142,14 +143,14 @@ class FileInProgress:
     def discard(self) -> None:
         """Close and remove the unfinished file."""
         with suppress(_Discarded), self.resources:
-            # Parquet's writer raises a RuntimeError where a write has failed before; report that earlier failure.
+            # After a failed write Parquet's writer raises a RuntimeError; report the earlier failure.
             with suppress(OSError, pa.ArrowException, RuntimeError):
                 self.writer.close()
             raise _Discarded
 
 
 class _Discarded(Exception):
-    """Tells the output stream that the file is not wanted."""
+    """Signals the output stream that the file is not wanted."""
 
 
 def _key_at(ctx: TableContext, rows: pa.Table, position: int) -> bytes:
@@ -160,5 +161,5 @@ def _key_at(ctx: TableContext, rows: pa.Table, position: int) -> bytes:
 
 
 def local_wall_clock_ms(epoch_ms: int) -> int:
-    """The local time of that moment, as milliseconds since 1970-01-01 00:00 local time."""
+    """The local time of an instant, as milliseconds since 1970-01-01 00:00 local time."""
     return epoch_ms + time.localtime(epoch_ms / 1_000).tm_gmtoff * 1_000

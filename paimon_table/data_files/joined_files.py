@@ -1,8 +1,8 @@
-"""Small data files of a table without primary key made into larger ones without decoding their rows.
+"""Joins small data files of a table without primary key into larger ones, without decoding their rows.
 
-A reader pays for row groups, not for files within a file. If these are large enough already, a compaction gains nothing
-from decoding and encoding each row again. Options about the inside of a file (size of row groups, statistics) apply to
-written rows, so a requested full compaction rewrites all rows.
+The cost of reading depends on row groups, not on how they were joined. If row groups are large enough, a compaction
+gains nothing from decoding and encoding each row. Options about the content of files (size of row groups, statistics)
+apply when rows are written, so a requested full compaction rewrites all rows.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _Part = tuple[DataFileMeta, ParquetPart]
 def joined_files(
     ctx: TableContext, directory: str, files: Sequence[DataFileMeta], names: FileNames, clock_ms: Callable[[], int]
 ) -> tuple[DataFileMeta, ...] | None:
-    """The rows of all files, without deleted rows, in their order in new files of the target size.
+    """Write the rows of all files, without deleted rows, in their order into new files of the target size.
 
-    None where the rows must be rewritten for that, and for a damaged file, which reading it reports. New files
-    are durable after ``FileIO.sync``; none is left behind an exception.
+    None if the rows must be rewritten for that, and for a damaged file, which a read then reports. New files are
+    durable after ``FileIO.sync``; none remains after an exception.
     """
     settings = data_file_settings(ctx.options, 0)
     if not _may_join(ctx, files, settings):
@@ -65,7 +65,7 @@ def _opening(ctx: TableContext, directory: str, file: DataFileMeta) -> Opening:
 
 
 def _may_join(ctx: TableContext, files: Sequence[DataFileMeta], settings: FileSettings) -> bool:
-    """By all that is known without opening a file."""
+    """Whether the files may be joined, by their metadata alone."""
     options = ctx.options
     if ctx.schema.primary_keys or options.bloom_filters or options.file_block_size_bytes is not None:
         return False
@@ -85,7 +85,7 @@ def _may_join(ctx: TableContext, files: Sequence[DataFileMeta], settings: FileSe
 def _parts(
     ctx: TableContext, directory: str, files: Sequence[DataFileMeta], settings: FileSettings
 ) -> list[_Part] | None:
-    """The files as parts that are alike, with row groups that are large enough on average."""
+    """The files as similar parts with row groups that are large enough on average; None for other files."""
     parts: list[_Part] = []
     for file in files:
         try:
@@ -110,9 +110,9 @@ def _parts(
 
 
 def _shares(parts: Sequence[_Part], options: TableOptions) -> Iterator[list[_Part]]:
-    """Which files become one, in their order: files that no later compaction takes for small ones, but for the last.
+    """Which files to join into one, in order, so that no later compaction considers the results small, except the last.
 
-    As files are not cut, some end behind the target size: by less than the next file, which is a small one.
+    Files are not split, so some results exceed the target size, by less than one small file.
     """
     target_bytes = options.target_file_size_bytes
     large_bytes = min(target_bytes, int(target_bytes * options.small_file_ratio))

@@ -1,11 +1,11 @@
 """Writing and reading data and changelog files.
 
-Implements the key-value file of the Paimon format, whatever format its bytes have: the column layout, the file's
-metadata, and reading it under the table's current schema. In memory rows are Arrow tables of ``_SEQUENCE_NUMBER``,
-``_VALUE_KIND`` and the value columns in schema order, sorted by key; the ``_KEY_*`` copies exist in files only.
+Implements the key-value file of the Paimon format, for all file formats: the column layout, the file's metadata, and
+reading it under the table's current schema. In memory rows are Arrow tables of ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``
+and the value columns in schema order, sorted by key; the ``_KEY_*`` copies exist in files only.
 
-Files of a table without primary key hold the value columns alone, in the order of arrival. In memory their rows look
-like all others: each is an insert, and has the first sequence number of its file.
+Files of a table without primary key have only the value columns, in the order of arrival. In memory their rows look
+like all others: each is an insert with the first sequence number of its file.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.step_times import timed
 
 ROW_GROUP_BYTES = 32 << 20
-"""Size in memory at which a row group ends; a reader holds about one row group per open file."""
+"""The size in memory at which a row group ends; a reader needs memory for about one row group per open file."""
 
 ROW_GROUP_ROWS = 1 << 17
 SMALLEST_ROW_GROUP = 1_000
-"""Rows that a row group has at least, except the last one; files are cut only between row groups."""
+"""The least number of rows of a row group, except the last one; files are split only between row groups."""
 
 SMALLEST_BLOCK = 100
-"""The same if ``file.block-size`` sets the size of row groups; Java checks it after this many rows."""
+"""The least number of rows if ``file.block-size`` sets the size of row groups; Java checks the size after this many
+rows."""
 
 BATCH_ROWS = 1 << 16
 
 
 @dataclass(slots=True)
 class FileNames:
-    """Names for the files of one writer, which share one UUID and one counter whatever their prefix."""
+    """Names for the files of one writer. All prefixes share one UUID and one counter."""
 
     uuid: str
     counter: int = 0
@@ -76,8 +77,8 @@ class FileNames:
 class KeyValueFileWriter:
     """Writes sorted rows, given in chunks of any size, with memory for about one row group.
 
-    Use as a context manager: leaving the block by an exception aborts the writer. ``close`` gives the
-    metadata of the files, which are durable after ``FileIO.sync``. Not thread safe.
+    Use it as a context manager: an exception in the block aborts the writer. ``close`` returns the metadata of the
+    files, which are durable after ``FileIO.sync``. Not thread safe.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class KeyValueFileWriter:
         rolls: bool = True,
         settings: FileSettings | None = None,
     ) -> None:
-        """``prefix`` is ``data-`` or ``changelog-`` (see the options); ``clock_ms`` gives milliseconds since the epoch.
+        """``prefix`` is ``data-`` or ``changelog-`` (see the options); ``clock_ms`` returns milliseconds since the
+        epoch.
 
         Without ``rolls`` all rows go into one file, however large it becomes. ``settings`` default to the settings for
         data files of the level.
@@ -119,7 +121,7 @@ class KeyValueFileWriter:
 
     @timed("write")
     def write(self, rows: pa.Table) -> None:
-        """Append rows that sort behind all rows so far; they are written when a row group is full."""
+        """Append rows that sort after all rows so far; they are written when a row group is full."""
         if rows.num_rows == 0:
             return
         self._buffer.append(self._with_keys(rows))
@@ -130,7 +132,8 @@ class KeyValueFileWriter:
 
     @timed("write")
     def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish the last file. Every returned file is complete, durable after ``FileIO.sync``; no rows give none."""
+        """Finish the last file. Every returned file is complete, and durable after ``FileIO.sync``; without rows there
+        is none."""
         while self._buffered_rows:
             self._write_group(min(self._buffered_rows, self._next_group_rows()))
         self._finish_file()
@@ -138,8 +141,8 @@ class KeyValueFileWriter:
         return files
 
     def abort(self) -> None:
-        """Remove all files that ``close`` has not handed out. They are unreferenced: their metadata was not passed
-        on."""
+        """Remove all files that ``close`` has not returned. They are unreferenced, because nobody has their
+        metadata."""
         self._buffer, self._buffered_rows, self._buffered_bytes = [], 0, 0
         if self._file is not None:
             self._file.discard()
@@ -156,7 +159,8 @@ class KeyValueFileWriter:
             self.abort()
 
     def _next_group_rows(self) -> int:
-        """Rows of the next row group: what fits the memory limit and, by experience so far, the rest of the file."""
+        """The number of rows of the next row group: what fits the memory limit and, by the rows so far, the rest of the
+        file."""
         memory_bytes_per_row = max(self._buffered_bytes / max(self._buffered_rows, 1), 1)
         left = self._rows_left(memory_bytes_per_row)
         if self._block_bytes is None:
@@ -166,7 +170,7 @@ class KeyValueFileWriter:
         return max(SMALLEST_BLOCK, int(min(in_block, fitting, left)))
 
     def _rows_left(self, memory_bytes_per_row: float) -> float:
-        """How many more rows the current file takes until it has the target size."""
+        """The number of rows until the current file reaches the target size."""
         if self._target_bytes is None:
             return math.inf
         written_bytes = self._file.size_bytes if self._file is not None else 0
@@ -204,7 +208,7 @@ class KeyValueFileWriter:
         for column, f in zip(table.columns, self._row_schema, strict=True):
             if column.null_count and not f.nullable:
                 raise BrokenInvariant(
-                    f"rows for {self._directory} hold NULL in column {f.name!r}, which is NOT NULL; quarantine them"
+                    f"rows for {self._directory} have NULL in column {f.name!r}, which is NOT NULL; quarantine them"
                 )
         return table
 
@@ -216,7 +220,7 @@ class KeyValueFileWriter:
 
 
 def _with_system(file_schema: pa.Schema) -> pa.Schema:
-    """The columns of rows on their way into a file that has no place for their numbers and kinds."""
+    """The columns of rows for a file without sequence numbers and kinds."""
     return pa.schema([*SYSTEM_COLUMNS, *file_schema])
 
 
@@ -233,10 +237,10 @@ def read_key_value_file(
 ) -> pa.Table:
     """All rows of a file: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the named value columns (None: all), in this order.
 
-    Columns follow the current schema of ``ctx``, whatever schema the file was written with. ``partition`` holds
-    the values of the partition columns, as ``TableContext.partition_values`` gives them, and fills these columns; when
-    it is empty they come from the file. Rows that are ``deleted`` are left out. Raises CorruptFile if the file is
-    missing, unreadable or contradicts ``file``.
+    Columns follow the current schema of ``ctx``, whatever schema the file was written with. ``partition`` holds the
+    values of the partition columns, as ``TableContext.partition_values`` gives them, and fills these columns; if it is
+    empty, they come from the file. Rows that are ``deleted`` are left out. Raises CorruptFile if the file is missing,
+    unreadable or contradicts ``file``.
     """
     plan = ReadPlan.make(ctx, file, columns, partition)
     with _opened(ctx, directory, file, plan) as reader:
@@ -255,10 +259,10 @@ def iter_key_value_batches(
     predicate: pc.Expression | None = None,
     deleted: DeletionVector | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a file as ``read_key_value_file`` gives them, in file order, at most ``batch_rows`` at a time.
+    """The rows of ``read_key_value_file`` in file order, at most ``batch_rows`` at a time.
 
-    ``predicate`` may leave out row groups in which no row can satisfy it; rows of other groups are not filtered. It is
-    about physical columns, so it is not used for files of another schema version.
+    With ``predicate``, row groups in which no row can satisfy it may be left out; rows of other groups are not
+    filtered. The predicate is about physical columns, so it is not used for files of another schema version.
     """
     plan = ReadPlan.make(ctx, file, columns, partition)
     restriction = None
@@ -275,7 +279,7 @@ def iter_key_value_batches(
 
 def _check_row_count(file: DataFileMeta, row_count: int) -> None:
     if row_count != file.row_count:
-        raise DamagedFile(f"it has {row_count} rows, its manifest says {file.row_count}")
+        raise DamagedFile(f"it has {row_count} rows, but its manifest states {file.row_count}")
 
 
 @contextmanager
@@ -289,20 +293,20 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: ReadPla
         )
     if file.external_path is not None and path.startswith("s3:") != ctx.paths.root.startswith("s3:"):
         raise UnsupportedFeature(
-            f"{file.external_path} lies outside of its table (data-file.external-paths) and on other storage than the "
-            "table, which is not supported; read the table with Paimon's own readers"
+            f"{file.external_path} is outside of its table (data-file.external-paths) on other storage, which is not "
+            "supported; read the table with Paimon's own readers"
         )
     try:
         with ctx.io.open_input(path) as stream:
             if stream.size() != file.file_size_bytes:
-                raise DamagedFile(f"it has {stream.size()} bytes, its manifest says {file.file_size_bytes}")
+                raise DamagedFile(f"it has {stream.size()} bytes, but its manifest states {file.file_size_bytes}")
             with file_format.open_reader(stream, file.file_name, plan.physical_columns) as reader:
                 if reader.row_count is not None:
                     _check_row_count(file, reader.row_count)
                 yield reader
     except FileNotFoundError as error:
         raise CorruptFile(
-            f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
+            f"{path} is missing; if its snapshot has expired, read a newer one, otherwise restore the file"
         ) from error
     except UnreadableValue as error:
         raise UnsupportedFeature(
@@ -321,11 +325,11 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: ReadPla
 
 
 def _damaged(path: str, format_name: str, error: Exception, schema_path: str | None = None) -> CorruptFile:
-    """``schema_path`` is the schema file with the columns, where it may be the damaged one."""
+    """``schema_path`` is the schema file with the columns, if that file may be the damaged one."""
     reason = " ".join(str(error).split()) or repr(error)
     if schema_path is not None:
         return CorruptFile(
-            f"{path} is not readable as {format_name} with the columns of {schema_path} ({reason}); "
-            "one of the two files is damaged: restore it from a backup"
+            f"{path} is not readable as {format_name} with the columns of {schema_path} ({reason}). "
+            "One of the two files is damaged: restore it from a backup"
         )
     return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")

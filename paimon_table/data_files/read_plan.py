@@ -23,7 +23,7 @@ from paimon_table.schema.mapping import conform_column
 from paimon_table.types import DataField, arrow_schema, arrow_type
 
 SYSTEM_COLUMNS = (pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False))
-"""What rows in memory have before their values."""
+"""The columns of rows in memory before their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,24 @@ class ReadPlan:
 
     requested: tuple[DataField, ...]
     schema: pa.Schema
-    """Of the rows that ``apply`` gives."""
+    """The schema of the rows that ``apply`` returns."""
     written: dict[str, DataField]
-    """Column in the file for each requested column that the file has."""
+    """For each requested column that the file has: its column in the file."""
     constants: dict[str, pa.Scalar]
     """Values of partition columns."""
     sequence_number: int | None
-    """What all rows have instead of the number that is stored."""
+    """The sequence number of all rows, if it replaces the stored numbers."""
     unkeyed: tuple[DataField, ...] = ()
-    """Of a file without row kinds: a column by which its rows can be counted."""
+    """For a file without row kinds: a column to count its rows by."""
 
     @classmethod
     def make(
         cls, ctx: TableContext, file: DataFileMeta, columns: Sequence[str] | None, partition: Sequence[Any]
     ) -> ReadPlan:
-        """For the columns named, or all of the current schema; ``partition`` as for ``read_key_value_file``.
+        """The plan for the named columns, or all of the current schema; ``partition`` as for ``read_key_value_file``.
 
-        Raises CorruptFile for a file of a schema that the table does not have, UnsupportedFeature for one whose rows
-        have no order.
+        Raises CorruptFile for a file with a schema that the table lacks, UnsupportedFeature for a file whose rows have
+        no order.
         """
         schema = ctx.schema
         file_schema = schema if file.schema_id == schema.id else ctx.schemas.get(file.schema_id)
@@ -75,7 +75,8 @@ class ReadPlan:
         return (*SYSTEM_FIELDS, *self.written.values())
 
     def apply(self, physical: pa.Table) -> pa.Table:
-        """Rows with ``physical_columns`` as those that were asked for; MissingColumn if one is not there."""
+        """Converts rows with ``physical_columns`` into the requested columns; raises MissingColumn if one is
+        missing."""
         columns = [self._sequence_numbers(physical), self._kinds(physical)]
         there = frozenset(physical.column_names)
         targets = self.schema.types[len(SYSTEM_COLUMNS) :]
@@ -103,7 +104,7 @@ class ReadPlan:
         if written is None:
             return pa.chunked_array([pa.nulls(physical.num_rows, target)], target)
         if written.name not in there:
-            raise MissingColumn(f"it has no column {written.name!r}, which its schema has")
+            raise MissingColumn(f"it lacks column {written.name!r} of its schema")
         column = physical.column(written.name)
         if written.type is wanted.type and column.type == target:
             return column
@@ -111,9 +112,9 @@ class ReadPlan:
 
 
 def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
-    """The replacement for the numbers of rows without their own; None if they have their own.
+    """The sequence number of all rows of a file; None if the rows have their own numbers.
 
-    The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``.
+    With ``sequence.snapshot-ordering`` it is the snapshot id, which orders all rows of a flush.
     """
     if not ctx.schema.primary_keys:
         return file.min_sequence_number
@@ -121,7 +122,7 @@ def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None
         return None
     if file.file_source is None:
         raise UnsupportedFeature(
-            f"{file.file_name}: its metadata does not say whether a flush or a compaction wrote it, so "
-            "'sequence.snapshot-ordering' gives its rows no place; write the rows into a new table"
+            f"{file.file_name}: its metadata does not state whether a flush or a compaction wrote it, so "
+            "'sequence.snapshot-ordering' cannot order its rows; write the rows into a new table"
         )
     return file.min_sequence_number if file.file_source == FileSource.APPEND else None

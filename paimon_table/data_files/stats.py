@@ -1,8 +1,8 @@
 """Minimum, maximum and null count of columns, as the manifests keep them for files.
 
 Implements Paimon's SimpleStats: the modes ``none``, ``counts``, ``truncate(n)`` and ``full``, the dense store that
-leaves out columns without statistics, and key statistics. Ranges of several parts of a file can be merged before they
-become bytes, so a file may be written in chunks.
+leaves out columns without statistics, and key statistics. Ranges of several parts of a file can be merged before
+serialization, so a file may be written in chunks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paimon_table.rows.binary_row import python_value, raw_field, serialize_row
 from paimon_table.types import DataField, DataType, Root
 
 KEY_STATS_LENGTH = 128
-"""Characters or bytes kept of the bounds of key columns."""
+"""The length of the bounds of key columns, in characters or bytes."""
 
 _FLOATS = frozenset({Root.FLOAT, Root.DOUBLE})
 _TEMPORAL = frozenset({Root.DATE, Root.TIME, Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
@@ -33,7 +33,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """The statistics kept of one column: none, the null count, or also bounds, cut to ``length`` (None: whole)."""
+    """The statistics of one column: none, the null count, or also bounds, cut to ``length`` (None: uncut)."""
 
     counts: bool
     bounds: bool
@@ -73,10 +73,10 @@ def column_modes(
 
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
-    """Exact bounds of a column's values (None: no value, or unknown) and how many NULLs it has.
+    """Exact bounds of a column's values (None: no value, or unknown) and its number of NULLs.
 
-    Bounds are in the form that ``serialize_row`` takes. ``known`` is False for types without an order and for columns
-    with NaN, whose bounds prune nothing.
+    Bounds are in the form for ``serialize_row``. ``known`` is False for types without an order and for columns with
+    NaN, whose bounds are no use for pruning.
     """
 
     minimum: Any
@@ -85,7 +85,7 @@ class ColumnRange:
     known: bool = True
 
     def with_more(self, other: ColumnRange) -> ColumnRange:
-        """The range of both parts together."""
+        """The range of both parts."""
         nulls = self.null_count + other.null_count
         if not (self.known and other.known):
             return ColumnRange(None, None, nulls, known=False)
@@ -96,7 +96,7 @@ class ColumnRange:
 
 
 def column_range(column: pa.ChunkedArray, t: DataType, is_sorted: bool = False) -> ColumnRange:
-    """Range of a column; ``is_sorted`` says that it ascends in Paimon's key order, NULLs first."""
+    """Range of a column; ``is_sorted``: it ascends in Paimon's key order, NULLs first."""
     nulls = column.null_count
     if t.is_nested:
         return ColumnRange(None, None, nulls, known=False)
@@ -109,7 +109,7 @@ def column_range(column: pa.ChunkedArray, t: DataType, is_sorted: bool = False) 
     bounds = pc.min_max(column)
     minimum, maximum = _scalar_value(bounds["min"], t), _scalar_value(bounds["max"], t)
     if t.root in _FLOATS:
-        # Zeros of both signs are equal to Arrow but not to Paimon; the bounds have to enclose both.
+        # Zeros of both signs are equal in Arrow but not in Paimon, so the bounds must include both.
         minimum, maximum = minimum or -0.0, maximum or 0.0
     return ColumnRange(minimum, maximum, nulls)
 
@@ -138,9 +138,9 @@ def value_stats(
 def stats_of_ranges(
     ranges: Sequence[ColumnRange], fields: Sequence[DataField], modes: Sequence[StatsMode], dense: bool = True
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Statistics and ``_VALUE_STATS_COLS``, which is None when all columns are kept.
+    """Statistics and ``_VALUE_STATS_COLS``, which is None if all columns are kept.
 
-    Dense statistics leave out columns of mode ``none`` and of nested types; other statistics state them as unknown.
+    Dense statistics leave out columns of mode ``none`` and of nested types; others contain them as unknown.
     """
     collected = [_collected(*column) for column in zip(ranges, fields, modes, strict=True)]
     kept = [position for position, column in enumerate(collected) if not dense or column != _NOTHING]
@@ -187,7 +187,7 @@ _NOTHING = (None, None, None)
 
 
 def _collected(column: ColumnRange, field: DataField, mode: StatsMode) -> tuple[Any, Any, int | None]:
-    """Minimum, maximum and null count as the mode leaves them."""
+    """Minimum, maximum and null count, as far as the mode keeps them."""
     if not mode.counts or field.type.is_nested:
         return _NOTHING
     if not mode.bounds:
@@ -199,7 +199,7 @@ def _collected(column: ColumnRange, field: DataField, mode: StatsMode) -> tuple[
 
 
 def _upper_bound(value: str | bytes, length: int) -> str | bytes | None:
-    """A short value that is not smaller than ``value``; None when there is none of this length."""
+    """A short value that is not smaller than ``value``; None if there is none of this length."""
     if len(value) <= length:
         return value
     return _next_text(value[:length]) if isinstance(value, str) else _next_bytes(value[:length])

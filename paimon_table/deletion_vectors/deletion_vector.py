@@ -1,7 +1,7 @@
-"""Deletion vectors: the rows of one data file that are deleted although the file still has them.
+"""Deletion vectors: the deleted rows that one data file still contains.
 
 Implements both forms of Paimon's vectors inside an index file: version 1 with a 32-bit and version 2 with a 64-bit
-Roaring bitmap, each with its size before and a checksum behind it.
+Roaring bitmap, each between its size and a checksum.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class DeletionVector:
         return found
 
     def with_deleted(self, positions: Indices) -> DeletionVector:
-        """With more rows deleted; positions in any order, which may be deleted already."""
+        """The vector with more deleted rows; positions in any order, which may be deleted already."""
         added = np.unique(positions[~self.contains(positions)])
         return DeletionVector(np.insert(self.positions, np.searchsorted(self.positions, added), added))
 
 
 def without_deleted(rows: pa.Table, start: int, deleted: DeletionVector | None) -> pa.Table:
-    """The live ones of the rows at ``start`` and the following positions of their file."""
+    """The live rows among those at position ``start`` of their file and after it."""
     kept = None if deleted is None else deleted.keep(start, rows.num_rows)
     return rows if kept is None else rows.filter(pa.array(kept))
 
@@ -71,15 +71,15 @@ NOTHING_DELETED = DeletionVector(np.zeros(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class EncodedVector:
-    """The bytes of a vector and the length that the index manifest gives for them, which is not their number."""
+    """The bytes of a vector, and its length in the index manifest, which is not the number of bytes."""
 
     data: bytes
     range_length: int
 
 
 def encode_vector(vector: DeletionVector, bitmap64: bool) -> EncodedVector:
-    """Version 2 if ``bitmap64``, else version 1, which holds positions below 2^31."""
-    # The bitmaps take arrays of the standard library without looking at single values.
+    """Version 2 if ``bitmap64``, else version 1, which has positions below 2^31."""
+    # The bitmaps read arrays of the standard library without a loop over single values.
     if bitmap64:
         bitmap: BitMap | BitMap64 = BitMap64(array("Q", vector.positions.astype(np.uint64).tobytes()))
     else:
@@ -91,9 +91,9 @@ def encode_vector(vector: DeletionVector, bitmap64: bool) -> EncodedVector:
 
 
 def decode_vector(data: bytes, offset: int, range_length: int, name: str) -> DeletionVector:
-    """The vector at ``offset`` of an index file; CorruptFile names the file ``name``.
+    """The vector at ``offset`` of an index file. Raises CorruptFile, which names the file ``name``.
 
-    ``range_length`` is the length that the index manifest gives; the version follows from the bytes.
+    ``range_length`` is the length in the index manifest; the bytes state the version.
     """
     try:
         (size,) = _SIZE.unpack_from(data, offset)
@@ -106,11 +106,11 @@ def decode_vector(data: bytes, offset: int, range_length: int, name: str) -> Del
         raise _corrupt(name, offset, f"its magic number {magic.hex()} is unknown")
     expected = size if magic == _MAGIC_V1 else _SIZE.size + size + _CHECKSUM.size
     if range_length != expected:
-        raise _corrupt(name, offset, f"its length is {expected}, the index manifest says {range_length}")
+        raise _corrupt(name, offset, f"its length is {expected}, but the index manifest states {range_length}")
     if zlib.crc32(body) != checksum:
         raise _corrupt(name, offset, "its checksum is wrong")
     try:
-        # Both classes give their positions in rising order.
+        # Both classes return their positions in rising order.
         positions = BitMap.deserialize(bitmap) if magic == _MAGIC_V1 else BitMap64.deserialize(bitmap)
     except (ValueError, IndexError) as error:
         raise _corrupt(name, offset, f"its bitmap is unreadable: {error}") from error

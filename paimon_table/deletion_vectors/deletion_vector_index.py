@@ -1,7 +1,7 @@
 """The deletion vectors of one bucket, and the index file that holds them all.
 
-Implements Paimon's deletion vector index file: a version byte, then one vector after the other. The index manifest says
-where each vector is. The file of a bucket never changes: the next file holds all of the bucket's vectors.
+Implements Paimon's deletion vector index file: a version byte, then one vector after the other. The index manifest has
+the place of each vector. The file of a bucket never changes: the next file has all of the bucket's vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = b"\x01"
 def write_vectors(
     io: FileIO, paths: TablePaths, name: str, vectors: Mapping[str, DeletionVector], bitmap64: bool
 ) -> IndexFileMeta:
-    """Write the vectors, by data file name, into one new index file, which is durable when this returns."""
+    """Write the vectors, by data file name, into one new index file, durable on return."""
     parts = [_VERSION]
     ranges = []
     size_bytes = len(_VERSION)
@@ -44,9 +44,9 @@ def write_vectors(
 def read_vectors(
     io: FileIO, paths: TablePaths, files: Iterable[IndexFileMeta], data_files: Iterable[str] | None = None
 ) -> dict[str, DeletionVector]:
-    """The vectors by data file name: of these data files, of all by default; data files without one are left out.
+    """The vectors by data file name, for these data files or for all; leaves out data files without a vector.
 
-    Raises CorruptFile when an index file is missing or contradicts the index manifest.
+    Raises CorruptFile if an index file is missing or contradicts the index manifest.
     """
     wanted = None if data_files is None else frozenset(data_files)
     vectors: dict[str, DeletionVector] = {}
@@ -61,7 +61,7 @@ def read_vectors(
                 vector = vectors[r.data_file] = decode_vector(data, r.offset, r.length, path)
                 if r.cardinality not in (None, vector.cardinality):
                     raise CorruptFile(
-                        f"{path} marks {vector.cardinality} rows of {r.data_file}, the index manifest says "
+                        f"{path} marks {vector.cardinality} rows of {r.data_file}, but the index manifest states "
                         f"{r.cardinality}; restore it from a backup"
                     )
     return vectors
@@ -72,7 +72,7 @@ def _read(io: FileIO, path: str) -> bytes:
         data = io.read(path)
     except FileNotFoundError as error:
         raise CorruptFile(
-            f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
+            f"{path} is missing; if its snapshot has expired, read a newer one, otherwise restore the file"
         ) from error
     if data[: len(_VERSION)] != _VERSION:
         raise CorruptFile(f"{path} is not an index file of version 1; restore it from a backup")
@@ -89,7 +89,7 @@ class DeletionsState:
 
 
 class BucketDeletions:
-    """Deletion vectors of one bucket as its writer sees them: the snapshot's vectors and what compaction adds.
+    """The deletion vectors of one bucket for its writer: those of the snapshot, and the changes by compaction.
 
     Not thread safe.
     """
@@ -112,18 +112,18 @@ class BucketDeletions:
         self._is_changed = False
 
     def of(self, data_file: str) -> DeletionVector | None:
-        """The vector of a data file, None when all of its rows live."""
+        """The vector of a data file; None if all of its rows are live."""
         return self._loaded().get(data_file)
 
     def delete(self, data_file: str, positions: Indices) -> None:
-        """Mark rows that live so far as deleted; each position once."""
+        """Mark live rows as deleted; each position once."""
         if len(positions) == 0:
             return
         vectors = self._loaded()
         before = vectors.get(data_file, NOTHING_DELETED)
         after = before.with_deleted(positions)
         if after.cardinality != before.cardinality + len(positions):
-            raise BrokenInvariant(f"rows of {data_file} were found although they are deleted; stop the writer")
+            raise BrokenInvariant(f"rows of {data_file} were found although they are deleted: stop the writer")
         vectors[data_file] = after
         self._is_changed = True
 
@@ -133,7 +133,7 @@ class BucketDeletions:
             self._is_changed = True
 
     def write(self) -> IndexChange:
-        """Write the changes since the snapshot or the last call; without vectors there is no file any more."""
+        """Write the changes since the snapshot or the last call; without vectors the bucket has no file."""
         if not self._is_changed:
             return NO_INDEX_CHANGE
         vectors = self._loaded()
@@ -146,12 +146,12 @@ class BucketDeletions:
         return IndexChange(before, self._files)
 
     def state(self) -> DeletionsState:
-        """The present state, for ``restore``."""
+        """The current state, for ``restore``."""
         vectors = None if self._vectors is None else dict(self._vectors)
         return DeletionsState(self._files, vectors, self._is_changed)
 
     def restore(self, state: DeletionsState) -> None:
-        """Be as before: nothing that came after ``state`` is committed."""
+        """Return to ``state``: later changes were not committed."""
         self._files, self._is_changed = state.files, state.is_changed
         self._vectors = None if state.vectors is None else dict(state.vectors)
 

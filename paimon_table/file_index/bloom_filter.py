@@ -1,7 +1,7 @@
 """Paimon's bloom filter of one column of one file.
 
-Implements the body of a ``bloom-filter`` index: the number of hash functions as a big-endian int, then the bits, of
-which bit i is bit i % 8 of byte i / 8. NULLs are in no filter.
+Implements the body of a ``bloom-filter`` index: the number of hash functions as a big-endian int, then the bits. Bit i
+is bit i % 8 of byte i / 8. Filters contain no NULLs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BloomFilterBuilder:
     """Collects the hashes of a column; needs only the memory of the filter."""
 
     def __init__(self, items: int, fpp: float) -> None:
-        """``items`` is the number of values for which false positives have the probability ``fpp``."""
+        """With ``items`` values, false positives have the probability ``fpp``."""
         bits = bits_for(items, fpp)
         self._packed = np.zeros(bits // 8, np.uint8)
         self._functions = max(1, math.floor(bits / items * math.log(2) + 0.5))
@@ -43,7 +43,7 @@ class BloomFilter:
     body: bytes
 
     def may_contain(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """For each hash whether a value with it may be in the file; False is certain."""
+        """For each hash, whether the file may have a value with it; False is certain."""
         functions = int.from_bytes(self.body[:_HEAD_BYTES], "big")
         data = np.frombuffer(self.body, np.uint8, offset=_HEAD_BYTES)
         found = np.ones(len(hashes), np.bool_)
@@ -53,7 +53,7 @@ class BloomFilter:
 
 
 def _positions(hashes: Hashes, functions: int, bits: int) -> list[npt.NDArray[np.int64]]:
-    """For each hash function the bit of every hash."""
+    """For each hash function, the bit of every hash."""
     low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
     positions = []
     for number in range(1, functions + 1):

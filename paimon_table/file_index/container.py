@@ -1,7 +1,7 @@
 """The container of all indexes of one data file, embedded in the manifest or in an ``.index`` file.
 
-Implements version 1 of Paimon's file index format: a head that names columns, types of index and places, then the
-bodies. Numbers are big-endian; texts are Java's modified UTF-8 with two bytes of length.
+Implements version 1 of Paimon's file index format: a head with columns, index types and places, then the bodies.
+Numbers are big-endian; texts are Java's modified UTF-8 with two bytes of length.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes]]) -> bytes:
 
 
 def read_container(data: bytes) -> dict[str, dict[str, bytes]]:
-    """``{column: {type of index: body}}``; DamagedIndex for anything else."""
+    """``{column: {type of index: body}}``; raises DamagedIndex for anything else."""
     try:
         return _read(data)
     except (struct.error, UnicodeDecodeError, IndexError) as error:

@@ -41,7 +41,7 @@ def _longs(values: pa.Array, t: DataType) -> Hashes:
 
 
 def _wang(key: Hashes) -> Hashes:
-    """Every shift to the right keeps the sign, every sum wraps."""
+    """Right shifts keep the sign, sums wrap around."""
     key = ~key + (key << 21)
     key = key ^ (key >> 24)
     key = key + (key << 3) + (key << 8)

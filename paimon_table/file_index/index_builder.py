@@ -32,7 +32,7 @@ class FileIndexBuilder:
         self._columns = [(c, _value_type(c, schema), BloomFilterBuilder(c.items, c.fpp)) for c in columns]
 
     def add(self, rows: pa.Table) -> None:
-        """Rows with at least the indexed columns, in the types of the schema."""
+        """Add rows, which have at least the indexed columns in the types of the schema."""
         for indexed, value_type, builder in self._columns:
             values = rows.column(indexed.column)
             if indexed.map_key is not None:

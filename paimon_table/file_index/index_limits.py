@@ -1,4 +1,4 @@
-"""The limits of a bloom filter, and its size. Pure, and without Arrow: options are checked by it."""
+"""The limits of a bloom filter, and its size. Pure and without Arrow, so that options can be checked with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGS = frozenset({Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT, Root.DATE
 
 
 def bits_for(items: int, fpp: float) -> int:
-    """Number of bits of a filter, a multiple of 8; as Paimon counts, at least one more than needed."""
+    """The number of bits of a filter, a multiple of 8. As in Paimon, it is at least one more than needed."""
     bits = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
     return bits + 8 - bits % 8
 

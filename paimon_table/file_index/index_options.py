@@ -1,7 +1,7 @@
 """Which columns have a file index, from the ``file-index.*`` options.
 
 Implements ``file-index.bloom-filter.columns`` and the options of each column; ``column[key]`` names the value of one
-key of a MAP column. Other types of index are not written.
+key of a MAP column. Tidemark writes no other types of index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _columns(value: str) -> tuple[str, ...]:
 
 
 BLOOM_FILTER_COLUMNS = Declaration(name=f"{_PREFIX}columns", parse=names, default=(), columns=_columns)
-"""The columns that have one."""
+"""The columns with a bloom filter."""
 
 
 def _probability(name: str, text: str) -> float:
@@ -37,7 +37,7 @@ def _probability(name: str, text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BloomFilterColumn:
-    """A column with a bloom filter that is made for ``items`` values and a false positive rate of ``fpp``."""
+    """A column with a bloom filter for ``items`` values and a false positive rate of ``fpp``."""
 
     column: str
     map_key: str | None = None
@@ -60,8 +60,8 @@ def is_bloom_filter_option(name: str) -> bool:
 def parse_bloom_filters(options: Mapping[str, str]) -> tuple[BloomFilterColumn, ...]:
     """The columns with a bloom filter, in the order of the option.
 
-    Options of a MAP column hold for all of its keys. Raises ConfigError for options of a column that is not named and
-    for unreadable values; whether the columns exist and can have an index is checked with the schema.
+    Options of a MAP column apply to all of its keys. Raises ConfigError for options of other columns and for unreadable
+    values. The check of the schema verifies that the columns exist and can have an index.
     """
     indexed = tuple(dict.fromkeys(BLOOM_FILTER_COLUMNS.value_in(options)))
     known = {*indexed, *(name.partition("[")[0] for name in indexed)}

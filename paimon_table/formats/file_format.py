@@ -28,7 +28,7 @@ class MissingColumn(DamagedFile):
 
 
 class UnreadableValue(Exception):
-    """A value that the file holds and Arrow's type of its column cannot; the text names both."""
+    """A value in a file that Arrow's type of its column cannot represent; the text names both."""
 
 
 DAMAGES = (
@@ -42,7 +42,7 @@ DAMAGES = (
     RuntimeError,
     SystemError,
     EOFError,
-    MemoryError,  # a size far behind the end of the file
+    MemoryError,  # a size far beyond the end of the file
 )
 """The errors of libraries for damaged bytes."""
 
@@ -56,10 +56,10 @@ def is_storage_failure(error: OSError) -> bool:
 
 
 class FormatWriter(Protocol):
-    """An open file; all rows have the columns of the first ones."""
+    """An open file; all rows have the columns of the first rows."""
 
     def accepts(self, rows: pa.Table) -> bool:
-        """Whether these rows can be in the same file; otherwise they are the first of another one."""
+        """Whether these rows can be in the same file; otherwise they begin another one."""
         ...
 
     def write(self, rows: pa.Table) -> None:
@@ -73,17 +73,17 @@ class FormatWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """A predicate over the columns of ``schema`` by which a reader may leave out parts of a file."""
+    """A predicate over the columns of ``schema`` with which a reader may skip parts of a file."""
 
     predicate: pc.Expression
     schema: pa.Schema
 
 
 class FormatReader(Protocol):
-    """An open file that gives the columns it was opened for, without those that it does not have.
+    """An open file, which returns the requested columns as far as it has them.
 
-    Arrow types may be others that stand for the same values. DamagedFile and errors of pyarrow mean that the file is
-    damaged; UnreadableValue means that it holds a value which rows in memory cannot hold.
+    Arrow types may differ if they represent the same values. DamagedFile and errors of pyarrow mean that the file is
+    damaged. UnreadableValue means that rows in memory cannot represent a value of the file.
     """
 
     @property
@@ -106,11 +106,12 @@ class FileFormat:
 
     known: KnownFormat
     altered: Callable[[pa.Array, DataType], pa.Array | None]
-    """Which values of an atomic type a file gives back as other ones, so that it and the rows in memory differ."""
+    """Which values of an atomic type come back altered from a file, so that they differ from the rows in memory."""
     open_writer: Callable[[pa.NativeFile, str, pa.Table, TableSchema, str, TableOptions], FormatWriter]
-    """Stream, the file's name, first rows (with the columns of the file), table schema, compression, other options."""
+    """Takes the stream, the file's name, the first rows (with the columns of the file), table schema, compression and
+    options."""
     open_reader: Callable[[pa.NativeFile, str, Sequence[DataField]], AbstractContextManager[FormatReader]]
-    """Stream, the file's name and the wanted columns as the file's schema version describes them."""
+    """Takes the stream, the file's name and the wanted columns of the file's schema version."""
 
     @property
     def name(self) -> str:
@@ -118,5 +119,5 @@ class FileFormat:
 
 
 def none_altered(values: pa.Array, t: DataType) -> pa.Array | None:
-    """``FileFormat.altered`` of a format that gives every value back."""
+    """``FileFormat.altered`` of a format that alters no value."""
     return None

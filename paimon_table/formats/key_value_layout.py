@@ -51,7 +51,7 @@ def key_value_schema(schema: TableSchema) -> pa.Schema:
 
 
 def schema_with_ids(fields: Sequence[DataField], id_key: bytes) -> pa.Schema:
-    """Arrow schema of fields whose ids stand under a key in the metadata of every field."""
+    """The Arrow schema of fields, with their ids in the metadata of every field, under ``id_key``."""
     return pa.schema([_field(f, id_key) for f in fields])
 
 
@@ -60,7 +60,7 @@ def _field(f: DataField, id_key: bytes) -> pa.Field:
 
 
 def _type_with_ids(t: DataType, column_id: int, depth: int, id_key: bytes) -> pa.DataType:
-    """The Arrow type of ``t`` in which nested fields carry ids; ``depth`` counts the arrays and maps around it."""
+    """The Arrow type of ``t`` with ids of nested fields; ``depth`` counts the arrays and maps around it."""
     inner = depth + 1
     above = _NESTED_ID_START + column_id * _NESTED_IDS_PER_COLUMN + inner
     below = _NESTED_ID_START - column_id * _NESTED_IDS_PER_COLUMN - inner

@@ -1,6 +1,6 @@
 """Facts about the formats of data files, without reading or writing one, and without Arrow.
 
-Options and schemas are checked by it; ``registry`` has the formats themselves.
+Checks of options and schemas use it; ``registry`` has the formats themselves.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from paimon_table.types import DataField
 
 @dataclass(frozen=True, slots=True)
 class KnownFormat:
-    """A format: its name, which is also the suffix of file names, and the types that it can hold."""
+    """A format: its name, which is also the suffix of file names, and the types that it can store."""
 
     name: str
     codecs: Mapping[str, str]
-    """Values of ``file.compression``, and the names that the library has for them."""
+    """The values of ``file.compression``, and their names in the library."""
     gap: Callable[[DataField], str | None]
-    """Why a column cannot be written; None when it can."""
+    """Why a column cannot be written; None if it can."""
     has_blocks: bool
     """Whether its files have parts of the size ``file.block-size``: row groups or stripes."""
 
@@ -47,7 +47,7 @@ KNOWN_FORMATS: Mapping[str, KnownFormat] = {known.name: known for known in (PARQ
 
 
 def known_format(settings: FileSettings) -> KnownFormat:
-    """The format that the settings name; UnsupportedFeature for a format or compression that Tidemark does not have."""
+    """The format that the settings name; raises UnsupportedFeature for a format or compression that Tidemark lacks."""
     known = KNOWN_FORMATS.get(settings.format)
     if known is None:
         raise UnsupportedFeature(
@@ -65,9 +65,9 @@ def known_format(settings: FileSettings) -> KnownFormat:
 
 
 def storing_format(settings: FileSettings, fields: Sequence[DataField]) -> KnownFormat:
-    """The format that the settings name, once it can hold these columns.
+    """The format that the settings name, after a check that it can store these columns.
 
-    Raises ConfigError for a column that the format cannot store, and what ``known_format`` raises.
+    Raises ConfigError for a column that the format cannot store; otherwise as ``known_format``.
     """
     known = known_format(settings)
     for field in fields:
@@ -82,9 +82,9 @@ def storing_format(settings: FileSettings, fields: Sequence[DataField]) -> Known
 
 
 def postponed_file_settings(options: TableOptions, fields: Sequence[DataField]) -> FileSettings:
-    """What holds for files of rows that have no bucket yet, which are in the order of arrival.
+    """The settings for files of rows without a bucket, which are in the order of arrival.
 
-    They are Avro without statistics where Avro can hold the columns and no option says otherwise for level 0.
+    They are Avro without statistics, if Avro can store the columns and no option sets the format of level 0.
     """
     if not any(AVRO.gap(field) for field in fields):
         options = replace(options, file_format=AVRO.name, stats_mode="none")
@@ -92,7 +92,7 @@ def postponed_file_settings(options: TableOptions, fields: Sequence[DataField]) 
 
 
 def all_settings(options: TableOptions, fields: Sequence[DataField]) -> Iterator[FileSettings]:
-    """All settings that new files of a table with these columns can have, also of rows that have no bucket yet."""
+    """All settings that new files of a table with these columns can have, including those of rows without a bucket."""
     yield from used_settings(options)
     if options.is_postponed:
         yield postponed_file_settings(options, fields)

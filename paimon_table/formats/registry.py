@@ -16,5 +16,5 @@ FORMATS: Mapping[str, FileFormat] = {known.name: known for known in (PARQUET_FIL
 
 
 def format_for(settings: FileSettings, fields: Sequence[DataField]) -> FileFormat:
-    """The format that the settings name, for a file with these columns; raises what ``storing_format`` raises."""
+    """The format that the settings name, for a file with these columns; raises as ``storing_format``."""
     return FORMATS[storing_format(settings, fields).name]

@@ -1,7 +1,7 @@
-"""Tags that are made by themselves, one for each period that has passed.
+"""Automatic tags, one for each period that has passed.
 
 Implements ``tag.automatic-creation`` = process-time: the first snapshot that is published after a period, and a delay,
-gets the tag of the period. Periods without snapshots have no tag. The names of tags say which there are already.
+gets the tag of the period. Periods without snapshots have no tag. The names of tags show which periods have one.
 Periods are counted from 1970-01-01 in local time; a tag is named after the start of its period.
 """
 
@@ -21,7 +21,7 @@ from paimon_table.options.time_zones import local_time, moment_ms, zone_of
 
 
 def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
-    """Make the automatic tags that are due; return their names, none if the table has no automatic tags."""
+    """Create the automatic tags that are due; returns their names, none if the table has no automatic tags."""
     store, made = TagStore(ctx.io, ctx.paths), list[str]()
     for name, snapshot in _due_tags(ctx):
         text = ctx.io.read(ctx.paths.snapshot_file(snapshot.id))
@@ -31,13 +31,13 @@ def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
 
 
 def would_make_tags(ctx: TableContext) -> list[str]:
-    """The names of the tags that ``make_automatic_tags`` would make, without making them."""
+    """The names of the tags that ``make_automatic_tags`` would create; creates none."""
     store = TagStore(ctx.io, ctx.paths)
     return [name for name, _ in _due_tags(ctx) if store.find(name) is None]
 
 
 def _due_tags(ctx: TableContext) -> Iterator[tuple[str, Snapshot]]:
-    """Names of tags that are due, and their snapshots, rising."""
+    """The names of tags that are due, and their snapshots, in rising order."""
     options = ctx.options.retention
     if options.tag_creation == "none":
         return
@@ -70,7 +70,7 @@ def first_since(snapshots: SnapshotStore, first_id: int, time_ms: int | None) ->
     while low < high and time_ms is not None:
         middle = (low + high) // 2
         snapshot = snapshots.find(middle)
-        if snapshot is None or snapshot.time_ms < time_ms:  # one that is gone was older
+        if snapshot is None or snapshot.time_ms < time_ms:  # a missing snapshot was older
             low = middle + 1
         else:
             high = middle
@@ -101,11 +101,11 @@ _DIGITS = {"%Y": r"\d{4}", "%m": r"\d{2}", "%d": r"\d{2}", "%H": r"\d{2}", "%M":
 
 @dataclass(frozen=True, slots=True)
 class TagPeriod:
-    """How long a period is and how its tag is called."""
+    """The length of a period, and the names of its tags."""
 
     length: timedelta
     form: str
-    """Of ``strftime``."""
+    """The format of names for ``strftime``."""
 
     @staticmethod
     def of(options: RetentionOptions) -> TagPeriod:
@@ -118,14 +118,14 @@ class TagPeriod:
         return TagPeriod(timedelta(hours=2), _HOUR["with_dashes"])
 
     def before(self, time: datetime) -> datetime:
-        """The begin of the last period that was over at ``time``."""
+        """The start of the last period that had ended at ``time``."""
         return _EPOCH + (time - _EPOCH) // self.length * self.length - self.length
 
     def name(self, begin: datetime) -> str:
         return begin.strftime(self.form)
 
     def begin(self, name: str) -> datetime | None:
-        """The begin of the period that a tag is called by; None for names of other tags."""
+        """The start of the period in the name of a tag; None for names of other tags."""
         if self.length == timedelta(days=1) and self.form != _MINUTE:
             name = name.split(" ")[0]
         pattern = re.sub("%.", lambda part: _DIGITS[part.group()], self.form)

@@ -1,7 +1,7 @@
 """Branches: other lines of snapshots of a table, over the same data files.
 
 Implements Paimon's ``branch/branch-NAME``. A branch has its own schemas, snapshots, tags and consumers; manifests,
-index files and data files of all branches are below the table itself. Nothing in a branch says where it came from.
+index files and data files of all branches are below the table itself. A branch does not record its origin.
 """
 
 from __future__ import annotations
@@ -50,24 +50,25 @@ class BranchStore:
         return found
 
     def check_new(self, name: str) -> None:
-        """ConfigError for a name that no new branch can have."""
+        """Raises ConfigError for a name that a new branch cannot have."""
         check_branch_name(name)
         if name in self.names():
             raise ConfigError(
-                f"{self.paths.root} has a branch {name!r} already; delete it first, or choose another name"
+                f"{self.paths.root} already has a branch {name!r}; delete it first, or choose another name"
             )
 
     def check_there(self, name: str) -> None:
-        """Raises ConfigError if there is no such branch."""
+        """Raises ConfigError without such a branch."""
         if name not in self.names():
             names = ", ".join(sorted(self.names())) or "none"
             raise ConfigError(f"{self.paths.root} has no branch {name!r}; it has: {names}")
 
     def create(self, name: str, tag: Tag | None) -> None:
-        """Begin a branch at a tag, or without snapshots; the snapshot file comes last, which makes it readable.
+        """Create a branch at a tag, or without snapshots. It writes the snapshot file last, which makes the branch
+        readable.
 
-        A tag holds the files of the branch until the branch itself does. Raises ConfigError, and creates no branch, if
-        the tag is deleted at the same time: that process may not have seen the branch.
+        The tag protects the files of the branch until the branch itself does. If another process deletes the tag at the
+        same time, it may not see the branch. In that case this raises ConfigError and creates no branch.
         """
         self.check_new(name)
         branch = self.paths.branch(name)
@@ -82,7 +83,7 @@ class BranchStore:
             self.io.publish(branch.snapshot_file(tag.snapshot.id), text)
 
     def _hold(self, branch: TablePaths, tag: Tag) -> None:
-        """Give the branch its tag. Who removes a tag looks for new branches afterwards (``removal``)."""
+        """Give the branch its tag. The removal of a tag looks for new branches afterwards (``removal``)."""
         path = self.paths.tag_file(tag.name)
         with suppress(FileNotFoundError):
             self.io.publish(branch.tag_file(tag.name), self.io.read(path))
@@ -92,12 +93,13 @@ class BranchStore:
             raise ConfigError(f"{path} was deleted while a branch was created from it; choose another tag")
 
     def delete(self, name: str) -> None:
-        """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""
+        """Remove a branch; leaves files that only it needed to ``remove-orphans``. Raises ConfigError without such a
+        branch."""
         self.check_there(name)
         branch = self.paths.branch(name)
         if self.io.is_link(branch.root):  # its target may belong to another table
             self.io.delete(branch.root)
             return
-        # Snapshots first: the rest of an interrupted deletion has none, and holds nothing.
+        # Snapshots first: the rest of an interrupted deletion has none, and protects no files.
         for directory in (branch.snapshot_dir, branch.tag_dir, branch.root):
             self.io.delete_tree(directory)

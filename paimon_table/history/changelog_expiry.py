@@ -1,9 +1,9 @@
 """Expiry of changelogs that outlive their snapshots.
 
-Implements Paimon's ``changelog/`` directory: snapshots that have expired, as far as their changelog is still there.
-With a changelog producer they are in changelog files. Without one they are in the files that the snapshots added, which
-stay until the changelog of the snapshot that deletes them is removed. Where the table has had both, that snapshot may
-be one with changelog files, whose lists have stayed for this.
+Implements Paimon's ``changelog/`` directory: expired snapshots whose changelog still exists. With a changelog producer
+the changes are in changelog files. Without one they are in the files that the snapshots added. Such a file stays until
+the changelog of the snapshot that deletes it is removed. If the table has had both, that snapshot may be one with
+changelog files, whose lists stay for this purpose.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from paimon_table.metadata.table_context import TableContext
 
 
 def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names: HeldNames | None = None) -> Expiry:
-    """The expiry of changelogs that is due; reads only. Nothing where changelogs go with their snapshots.
+    """The expiry of changelogs that is due; reads only. Empty if changelogs expire with their snapshots.
 
     ``names`` as in ``plan_expiry``.
     """
     latest, first_left = ctx.snapshots.latest_id(), _earliest_snapshot(ctx)
-    # One of a snapshot that is there holds nothing: an expiry that ended in between has left it.
+    # A changelog whose snapshot still exists protects nothing: an interrupted expiry left it.
     ids = [i for i in ctx.snapshots.changelog_ids() if first_left is None or i < first_left.id]
     if not ids or latest is None or first_left is None or not ctx.options.retention.outlives_snapshots:
         return Expiry()
@@ -47,7 +47,8 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
     released = _released(ctx, ids, last) if was_without else []
     there = set() if released else _metadata_that_is_there(ctx, last)
     kept = there | metadata_names(files.reader, first_left)
-    # Proof: what later tags share with those that go is in the last one, or is asked of these tags where it is not.
+    # Proof: the last one has all files that later tags share with the removed ones; if not, the tags themselves are
+    # asked.
     says_all = not was_without or {last.base_manifest_list, last.delta_manifest_list} <= there
     kept |= held.metadata_of_tags(over[0].id, end.id if says_all else first_left.id) | held.files_of_branches()
     metadata = MetadataToRemove(ctx, kept)
@@ -58,7 +59,7 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
     for log in (*over, *released):
         if log.changelog_manifest_list is not None and not was_without:
             continue  # its data files and lists were removed with its snapshot
-        # Proof: the snapshot before it is gone, so is what it adds to the changelog.
+        # Proof: the snapshot before it has expired, and so has its part of the changelog.
         needed = held.files_when_deleted_by(log.id) | held.files_of_branches()
         files.add_deleted(log, needed, keeps_appended=False)
         for name, size_bytes in _lists(log):
@@ -80,10 +81,10 @@ def _earliest_snapshot(ctx: TableContext) -> Snapshot | None:
 
 
 def _released(ctx: TableContext, ids: Sequence[int], last: Snapshot) -> list[Snapshot]:
-    """Long-lived changelogs that stay, but need nothing of the data of their snapshots any more.
+    """Long-lived changelogs that stay, but no longer need data of their snapshots.
 
-    That is so once those are gone that were written without a changelog producer. From then on the lists go with their
-    snapshots, with manifests that these had in common.
+    This holds once all changelogs without a changelog producer have expired. From then on the lists expire with their
+    snapshots, including the manifests that these shared.
     """
     if may_need_added_files(ctx, [last]) or not ctx.io.exists(ctx.paths.manifest_file(last.delta_manifest_list)):
         return []
@@ -98,7 +99,7 @@ def _lists(log: Snapshot) -> tuple[tuple[str, int | None], ...]:
 
 
 def _metadata_that_is_there(ctx: TableContext, log: Snapshot) -> set[str]:
-    """Lists and manifests of the data of an expired snapshot, as far as they are kept for its changelog."""
+    """The lists and manifests of an expired snapshot's data, as far as they are kept for its changelog."""
     reader = ManifestReader(ctx.io, ctx.paths)
     names: set[str] = set()
     for name, size_bytes in _lists(log):

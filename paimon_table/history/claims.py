@@ -1,7 +1,7 @@
-"""Writers that look for their own newest snapshot, to find their earlier commits.
+"""Claims: snapshots that writers need to find their earlier commits.
 
-A writer that does not find it knows neither its position nor whether a commit that it repeats is in the table. The
-engine does not know the writers: its caller says which snapshot a writer needs.
+Without its newest snapshot, a writer cannot find its position, or whether a repeated commit is in the table. The engine
+does not know the writers: its caller says which snapshots they need.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from paimon_table.metadata.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A snapshot is kept while it is the newest one with a claim of this key, but no longer than ``time_ms``."""
+    """Keeps a snapshot while it is the newest one with a claim of this key, but no longer than ``time_ms``."""
 
     key: tuple[str, ...]
     time_ms: int | None
-    """Since the snapshot was published; None for ever."""
+    """The time since the snapshot was published; None: no limit."""
     text: str
-    """What the snapshot is, as in 'kept: ...'."""
+    """What the snapshot is, for the text 'kept: ...'."""
 
 
 Claims = Callable[[Snapshot], Sequence[Claim]]
-"""The value of a snapshot to writers."""
+"""Returns the claims on a snapshot."""
 
 
 def no_claims(_snapshot: Snapshot) -> Sequence[Claim]:
-    """No writer looks for any."""
+    """No writer needs any snapshot."""
     return ()
 
 
 def claimed(over: Iterable[Snapshot], newest_first: Iterable[Snapshot], claims: Claims, now_ms: int) -> list[Keeper]:
-    """Those of the snapshots that are ``over`` (oldest first) which a writer needs.
+    """The keepers of those snapshots among ``over`` (oldest first) that a writer needs.
 
-    ``newest_first`` are the snapshots that stay, which are looked at until every claim is settled.
+    ``newest_first`` are the snapshots that stay; the search reads them until it has settled every claim.
     """
     found: dict[tuple[str, ...], Keeper] = {}
     for snapshot in over:

@@ -1,6 +1,6 @@
-"""Consumers: how far streaming readers of a table have come, which keeps snapshots from expiring.
+"""Consumers: the progress of streaming readers of a table, which keeps snapshots from expiring.
 
-Implements Paimon's ``consumer/consumer-NAME``, which a reader replaces whenever it has got further.
+Implements Paimon's ``consumer/consumer-NAME``, which a reader replaces at each progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paimon_table.storage.file_io import FileIO
 _NEXT = "nextSnapshot"
 _READS = 10
 _WAIT_S = 0.2
-"""As often and as long as Java's readers wait for one that is being written."""
+"""The retries and waits of Java's readers for a file that is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Consumer:
     name: str
     next_snapshot: int
     modified_ms: int
-    """When it last said so."""
+    """The time of its last progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ConsumerStore:
         return [name.removeprefix("consumer-") for name in found if name.startswith("consumer-")]
 
     def find(self, name: str) -> Consumer | None:
-        """Read a consumer, None when there is none; CorruptFile when its file is not readable.
+        """Read a consumer; None if it does not exist. Raises CorruptFile if its file is not readable.
 
         Other writers replace the file in place, so that it is empty or cut off for a moment. ``find`` therefore reads
         the file again before it raises CorruptFile.
@@ -75,23 +75,23 @@ class ConsumerStore:
         return [found for name in self.names() if (found := self.find(name)) is not None]
 
     def reset(self, name: str, next_snapshot: int) -> None:
-        """Let the consumer continue with this snapshot; creates it if there is none."""
+        """Let the consumer continue with this snapshot; creates a missing one."""
         check_name("consumer", name)
         self.io.write(self.paths.consumer_file(name), pretty({_NEXT: next_snapshot}).encode())
 
     def check_there(self, name: str) -> None:
-        """Raises ConfigError if there is no such consumer."""
+        """Raises ConfigError without such a consumer."""
         if name not in self.names():
             names = ", ".join(sorted(self.names())) or "none"
             raise ConfigError(f"{self.paths.root} has no consumer {name!r}; it has: {names}")
 
     def delete(self, name: str) -> None:
-        """Forget a consumer; ConfigError when there is none."""
+        """Delete a consumer; raises ConfigError without such a consumer."""
         self.check_there(name)
         self.io.delete(self.paths.consumer_file(name))
 
     def forgotten(self, now_ms: int, after_ms: int | None) -> list[str]:
-        """Consumers that have not moved for this time; none without a time."""
+        """Consumers without progress for this time; none without a time."""
         if after_ms is None:
             return []
         ages = {}

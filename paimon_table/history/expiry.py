@@ -1,8 +1,8 @@
-"""Expiry of snapshots: which go, which files go with them, and doing it.
+"""Expiry of snapshots: plans which snapshots and files to remove.
 
-Implements Paimon's expiry. A data file that snapshot S deletes is removed once S-1 is gone, unless S adds it again on
-another level or a tag or branch needs it. Changelog files and metadata are removed with their snapshot. If changelogs
-outlive their snapshots, the files that they need stay and are named in ``changelog/``.
+Implements Paimon's expiry. A data file that snapshot S deletes is removed once S-1 has expired, unless S adds it again
+on another level or a tag or branch needs it. Changelog files and metadata are removed with their snapshot. If
+changelogs outlive their snapshots, ``changelog/`` names the files that they need, and these stay.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Expiry:
 
     removal: Removal = field(default_factory=Removal)
     size_bytes: int = 0
-    """Of its data and changelog files."""
+    """The total size of its data and changelog files."""
     keeper: Keeper | None = None
-    """Who keeps what would be over otherwise."""
+    """Who keeps snapshots that would expire otherwise."""
 
     @property
     def is_empty(self) -> bool:
@@ -47,7 +47,7 @@ class Expiry:
 def plan_expiry(
     ctx: TableContext, limits: Limits, now_ms: int, claims: Claims = no_claims, names: HeldNames | None = None
 ) -> Expiry:
-    """The expiry that is due; reads only. CorruptFile when the needs of a tag, branch or consumer are unknown.
+    """The expiry that is due; reads only. Raises CorruptFile if the needs of a tag, branch or consumer are unknown.
 
     ``names`` saves repeated expiries of a table from reading the same files again.
     """
@@ -74,7 +74,7 @@ def plan_expiry(
     except CorruptFile:
         if store.find(end.id) is not None:
             raise
-        return Expiry(keeper=end.keeper)  # another process expires the table at this moment
+        return Expiry(keeper=end.keeper)  # another process is expiring the table
 
 
 def _consumers(ctx: TableContext) -> list[Keeper]:
@@ -84,7 +84,7 @@ def _consumers(ctx: TableContext) -> list[Keeper]:
 
 
 def consumers_of(ctx: TableContext) -> list[Keeper]:
-    """What consumers have not read yet."""
+    """The consumers, as keepers of the snapshots that they have not read yet."""
     return [
         Keeper(c.next_snapshot, f"consumer {c.name!r} reads it next") for c in ConsumerStore(ctx.io, ctx.paths).all()
     ]
@@ -104,10 +104,10 @@ def _planned(
     files = FilesToRemove(ctx)
     outlives = ctx.options.retention.outlives_snapshots
     keeps_added = outlives and may_need_added_files(ctx, _oldest(ctx, over))
-    # Files that the first one deletes may have been kept when it was the earliest: changelogs needed them then.
+    # Files that the first one deletes may have stayed when it was the earliest, because changelogs needed them then.
     again = over[:1] if outlives and not keeps_added and has_been_without_producer(ctx) else ()
     for snapshot in (*again, *over[1:], first_left):
-        # Proof: the file is live in no snapshot from this one on, and before it in none that is left.
+        # Proof: the file is live in no snapshot from this one on, and in no remaining earlier one.
         needed = held.files_when_deleted_by(snapshot.id) | held.files_of_branches()
         files.add_deleted(snapshot, needed, keeps_appended=keeps_added)
     if not outlives:
@@ -135,7 +135,7 @@ def _planned(
 
 
 def _oldest(ctx: TableContext, over: Sequence[Snapshot]) -> list[Snapshot]:
-    """The first long-lived changelog that is left, and the snapshots that become some."""
+    """The first remaining long-lived changelog, and the snapshots that become long-lived changelogs."""
     first = next((log for i in ctx.snapshots.changelog_ids()[:1] if (log := ctx.snapshots.find_changelog(i))), None)
     return [*over, *(() if first is None else (first,))]
 
@@ -154,7 +154,7 @@ class FilesToRemove:
         return ManifestReader(self.ctx.io, self.ctx.paths)
 
     def add_deleted(self, snapshot: Snapshot, needed: Collection[str], *, keeps_appended: bool) -> None:
-        """The files that the snapshot deletes and does not add again; with ``keeps_appended`` no flushed files."""
+        """Add the files that the snapshot deletes and does not add again; with ``keeps_appended`` no flushed files."""
         entries = _readable(lambda: self.reader.delta_entries(snapshot))
         added = {entry.file.file_name for entry in entries if entry.kind == ADD}
         for entry in entries:
@@ -181,7 +181,7 @@ class FilesToRemove:
 
 @dataclass(slots=True)
 class MetadataToRemove:
-    """Manifest lists, manifests, index files and statistics that go; ``kept`` are the names that stay."""
+    """Manifest lists, manifests, index files and statistics to remove; ``kept`` are the names that stay."""
 
     ctx: TableContext
     kept: Collection[str]
@@ -204,7 +204,8 @@ class MetadataToRemove:
             self.add_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
 
     def add_index_and_statistics(self, snapshot: Snapshot) -> None:
-        """The index manifest of the snapshot with its files, and its statistics, as far as nothing else needs them."""
+        """Add the index manifest of the snapshot with its files, and its statistics, unless something else needs
+        them."""
         paths = self.ctx.paths
         if snapshot.index_manifest is not None:
             for entry in _readable(lambda: ManifestReader(self.ctx.io, paths).index_entries(snapshot)):
@@ -219,7 +220,7 @@ class MetadataToRemove:
 
 
 def _readable(read: Callable[[], Sequence[T]]) -> Sequence[T]:
-    """The content of a list of files to remove; nothing if it is gone or damaged: then less is removed."""
+    """The content of a list of files to remove; empty if it is missing or damaged, so that less is removed."""
     with suppress(CorruptFile):
         return read()
     return ()

@@ -1,4 +1,4 @@
-"""What tags and branches hold: names of files that stay when the snapshots of the table expire."""
+"""The files that tags and branches need, which stay when snapshots of the table expire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HeldNames:
     """The files that the last requested tag and all branches need, for repeated expiries of one table.
 
     Snapshots are identified by their manifest lists, which never change and whose names are never reused. So a tag that
-    is recreated for another snapshot is another one here.
+    is recreated for another snapshot counts as another tag.
     """
 
     _tag: Snapshot | None = None
@@ -26,7 +26,7 @@ class HeldNames:
     _of_branches: set[str] = field(default_factory=set)
 
     def of_tag(self, reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-        """Its data files."""
+        """The data files of a tag's snapshot."""
         if self._tag is None or _lists(self._tag) != _lists(snapshot):
             self._of_tag = live_file_names(reader, snapshot)
             self._tag = snapshot
@@ -55,7 +55,7 @@ def _lists(snapshot: Snapshot) -> tuple[str | None, ...]:
 
 @dataclass(slots=True)
 class Held:
-    """Snapshots of tags and branches, which stay when others expire. The files that they need are read on demand."""
+    """Snapshots of tags and branches, which stay when others expire. It reads the names of their files on demand."""
 
     reader: ManifestReader
     tags: tuple[Tag, ...]
@@ -64,7 +64,7 @@ class Held:
 
     @staticmethod
     def of(ctx: TableContext, names: HeldNames | None = None) -> Held:
-        """All files that a table's tags and branches hold now; the caller keeps ``names`` for the next time."""
+        """All files that a table's tags and branches need now; the caller keeps ``names`` for the next call."""
         tags = TagStore(ctx.io, ctx.paths).all()
         branches = BranchStore(ctx.io, ctx.paths).roots()
         return Held(ManifestReader(ctx.io, ctx.paths), tuple(tags), tuple(branches), names or HeldNames())
@@ -72,8 +72,8 @@ class Held:
     def files_when_deleted_by(self, snapshot_id: int) -> set[str]:
         """Data files that the nearest tag before this snapshot needs.
 
-        A file that the snapshot deletes was live from some snapshot up to the one before it. If any tag is among these,
-        the nearest one is.
+        A file that the snapshot deletes was live from some snapshot up to the one before it. If any tag has the file,
+        the nearest tag has it.
         """
         before = (tag.snapshot for tag in self.tags if tag.snapshot.id < snapshot_id)
         nearest = max(before, key=lambda snapshot: snapshot.id, default=None)
@@ -84,11 +84,11 @@ class Held:
         return self.names.of_branches(self.reader, self.branches)
 
     def metadata_of_tags(self, first_id: int, end_id: int) -> set[str]:
-        """Metadata that tags need and snapshots of [first, end) may have.
+        """The metadata that tags need and that snapshots of [first, end) may share.
 
-        This is the metadata of the tags in that range and of the last tag before it.
+        It is the metadata of the tags in that range and of the last tag before it.
 
-        Metadata stays in all snapshots from the first that has it to the last.
+        A metadata file is in all snapshots from its first to its last.
         """
         before = max((tag.snapshot.id for tag in self.tags if tag.snapshot.id <= first_id), default=first_id)
         chosen = {t.snapshot.id: t.snapshot for t in self.tags if before <= t.snapshot.id < end_id}

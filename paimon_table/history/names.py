@@ -1,15 +1,15 @@
-"""Names that people give to the tags, branches and consumers of a table."""
+"""Names that users give to the tags, branches and consumers of a table."""
 
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
 
 _LONGEST_BYTES = 200
-"""With the prefix and what a temporary file has around it below the limit of file systems."""
+"""The longest name. With the prefix and the additions of a temporary file it stays below the limit of file systems."""
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse a name that cannot be part of one file name (ConfigError)."""
+    """Raises ConfigError for a name that cannot be part of a file name."""
     if not name.strip():
         wrong = "is blank"
     elif "/" in name or "\\" in name or not name.isprintable():
@@ -22,7 +22,7 @@ def check_name(kind: str, name: str) -> None:
 
 
 def check_branch_name(name: str) -> None:
-    """Refuse what Paimon takes for no branch: the main one, and numbers."""
+    """Raises ConfigError for names that Paimon does not accept for a branch: 'main' and numbers."""
     check_name("branch", name)
     if name == "main" or name.isdigit():
         raise ConfigError(

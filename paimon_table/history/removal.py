@@ -1,9 +1,9 @@
 """Removes snapshots, changelogs and tags together with the files that are then unreferenced.
 
-A removal is planned as a whole, with the proof that its files are unreferenced. The plan is written before anything is
-touched: ``tidemark/removals/ID.json`` below the table, where no other program looks. Then the snapshots go, oldest
-first, so that what readers find is always readable; then the files; then the record. A process that dies leaves the
-plan. The next removal finishes the work, once it has proved again that the files are unreferenced.
+A removal is planned as a whole, with the proof that its files are unreferenced. The plan is stored first: in
+``tidemark/removals/ID.json`` below the table, where no other program looks. Then the snapshots are removed, oldest
+first, so that readers can read every snapshot that they find. Then the files are removed, then the plan. After a crash
+the plan remains. The next removal proves again that the files are unreferenced, and finishes the work.
 """
 
 from __future__ import annotations
@@ -28,30 +28,31 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.storage.file_io import FileIO
 
 _AT_A_TIME = 200
-"""Files between two looks at the progress."""
+"""The number of files between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """The files of a removal. Ids rise; paths are relative to the table, or whole for files outside of it."""
+    """The plan of a removal. Ids rise; paths are relative to the table, or absolute for files outside of it."""
 
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
     tags_seen: tuple[str, ...] = ()
-    """Where snapshots go: the tags that there were when this was planned."""
+    """If snapshots are removed: the tags at the time of planning."""
     tag_witnesses: tuple[str, ...] = ()
-    """The delta manifest lists of their snapshots, one for each: a tag of another one was made under the name since."""
+    """The delta manifest lists of the tags' snapshots. Another list shows that the tag was recreated for another
+    snapshot."""
     earliest: int | None = None
-    """The earliest snapshot, or changelog where changelogs go, that is left."""
+    """The earliest snapshot that stays, or the earliest changelog if changelogs are removed."""
     witness: str | None = None
-    """The delta manifest list of that snapshot: another one of its id means that the table was rolled back."""
+    """The delta manifest list of that snapshot. Another list under its id shows that the table was rolled back."""
     keeps_changelogs: bool = False
-    """Whether the snapshots are named in ``changelog/`` from now on."""
+    """Whether the snapshots become long-lived changelogs."""
     files: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
-    """Those that may be empty then and should go."""
+    """Directories to remove if they are empty afterwards."""
 
 
 def carry_out(
@@ -62,10 +63,10 @@ def carry_out(
     advance: Callable[[int], None] = lambda _: None,
     is_wanted: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Remove; the caller has proved that no snapshot, tag or branch that is left needs the files.
+    """Do the removal; the caller has proved that no remaining snapshot, tag or branch needs the files.
 
-    False, and nothing is removed, if ``is_wanted`` says just before the removal that a file is needed now. Raises
-    CommitConflict, and removes nothing, if the table is rolled back behind the snapshot that was to stay.
+    If ``is_wanted`` says just before the removal that a file is needed now, this returns False and removes nothing. If
+    the table was rolled back to before the snapshot that stays, it raises CommitConflict and removes nothing.
     """
     _check_not_rolled_back(io, paths, removal)
     texts, logs = _snapshot_texts(io, paths, removal), SnapshotStore(io, paths).changelog_ids()
@@ -76,7 +77,7 @@ def carry_out(
         return False
     _make_invisible(io, paths, removal)
     try:
-        # A rollback looks for the snapshot to go back to once newer ones are gone: one of both sees the other.
+        # A rollback looks for its target after removing newer snapshots, so at least one of both detects the other.
         _check_not_rolled_back(io, paths, removal)
     except CommitConflict:
         _put_back(io, paths, texts, logs)
@@ -88,9 +89,9 @@ def carry_out(
 
 
 def _put_back(io: FileIO, paths: TablePaths, texts: Mapping[int, bytes], logs: Sequence[int]) -> None:
-    """Snapshots by their ids, newest first, and ``logs``, the ids of the changelogs that there were.
+    """Restore snapshots, newest first, and ``logs``, the ids of the former changelogs.
 
-    A rollback first writes its target into the hint: newer snapshots are not restored.
+    A rollback first writes its target into the hint; this does not restore newer snapshots.
     """
     newest = SnapshotStore(io, paths).rolled_back_to
     for snapshot_id, text in texts.items():
@@ -103,15 +104,15 @@ def _put_back(io: FileIO, paths: TablePaths, texts: Mapping[int, bytes], logs: S
 
 
 def write_changelog_hints(io: FileIO, paths: TablePaths, logs: Sequence[int]) -> None:
-    """Let the hints of the long-lived changelogs name these, by rising ids."""
+    """Write the hints of the long-lived changelogs; ``logs`` are their ids in rising order."""
     for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
         io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
 
 
 def is_wanted_by_consumers(ctx: TableContext, removal: Removal) -> bool:
-    """Whether a consumer, made or reset since a removal was planned, reads something next that is still there.
+    """Whether a consumer that was created or reset since the planning of a removal still needs its snapshots.
 
-    One that was there then has held it.
+    Consumers that existed before have kept their snapshots out of the plan.
     """
     held = removal.changelogs or (() if ctx.options.retention.consumer_changelog_only else removal.snapshots)
     if not held:
@@ -127,11 +128,11 @@ class Finished:
 
     done: int = 0
     dropped: int = 0
-    """Those that are left as they are, because the table was rolled back or some of their files are needed now."""
+    """The removals that were given up, because the table was rolled back or some of their files are needed now."""
 
 
 def finish_interrupted(ctx: TableContext) -> Finished:
-    """Do what removals that were interrupted have left."""
+    """Finish interrupted removals."""
     io, paths, dropped = ctx.io, ctx.paths, 0
     names = [name for name in io.list_names(_records(paths)) if name.endswith(".json")]
     for name in names:
@@ -144,7 +145,7 @@ def finish_interrupted(ctx: TableContext) -> Finished:
         except CorruptFile:
             if io.exists(record):
                 raise
-            continue  # another process has finished it, and removed more since
+            continue  # another process finished it, and removed more since
         if left is None:
             dropped += 1
         else:
@@ -155,7 +156,7 @@ def finish_interrupted(ctx: TableContext) -> Finished:
 
 
 def _read(io: FileIO, record: str) -> Removal | None:
-    """None if another process has finished it."""
+    """The plan in a record; None if another process has finished the removal."""
     try:
         document = json.loads(io.read(record))
         return Removal(**{key: _value(key, value) for key, value in document.items()})
@@ -168,7 +169,7 @@ def _read(io: FileIO, record: str) -> Removal | None:
 
 
 def _value(key: str, value: Any) -> Any:
-    """A value of a record as its attribute has it; ValueError or TypeError for another kind of value."""
+    """A value of a record in the form of its attribute; raises ValueError or TypeError for another kind of value."""
     if key == "keeps_changelogs":
         return bool(value)
     kind: Callable[[Any], int | str] = as_whole_number if key in {"earliest", "snapshots", "changelogs"} else as_text
@@ -180,10 +181,10 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
-    """The rest of a removal. None if the table has been rolled back behind it since, or if a new consumer reads a
-    remaining snapshot next.
+    """The rest of a removal. None if the table was rolled back to before it, or if a new consumer needs a remaining
+    snapshot.
 
-    ``remove-orphans`` finds the files that it then leaves.
+    In that case, ``remove-orphans`` finds the remaining files.
     """
     if is_wanted_by_consumers(ctx, removal):
         return None
@@ -200,7 +201,8 @@ def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
     first = ctx.snapshots.find(earliest)
     if first is None:
         return None
-    # Proof: what later snapshots share with the past is in the first one that stays; tags and branches are all read.
+    # Proof: the first snapshot that stays has all files that later ones share with the past; all tags and branches are
+    # read.
     needed = all_names(ManifestReader(ctx.io, ctx.paths), [first]) | Held.of(ctx).everything()
     tags = TagStore(ctx.io, ctx.paths)
     same = [(n, w) for n, w in zip(removal.tags, removal.tag_witnesses, strict=False) if _is_still(tags.find(n), w)]
@@ -213,11 +215,11 @@ def _is_still(tag: Tag | None, witness: str) -> bool:
 
 
 def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
-    """Take snapshots, changelogs and tags away; durable before any of their files is touched."""
+    """Remove snapshots, changelogs and tags; durable before any of their files is removed."""
     snapshots = SnapshotStore(io, paths)
     if removal.keeps_changelogs:
         for snapshot_id in removal.snapshots:
-            with suppress(FileNotFoundError):  # another process does the same right now
+            with suppress(FileNotFoundError):  # another process does the same
                 io.write(paths.changelog_file(snapshot_id), io.read(paths.snapshot_file(snapshot_id)))
         io.write(paths.latest_changelog_hint, str(removal.snapshots[-1]).encode())
     for snapshot_id in removal.snapshots:
@@ -233,7 +235,7 @@ def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
 
 
 def _check_not_rolled_back(io: FileIO, paths: TablePaths, removal: Removal) -> None:
-    """CommitConflict when the table ends before the snapshot that is to stay, or has another one of its id."""
+    """Raises CommitConflict if the table ends before the snapshot that stays, or has another snapshot under its id."""
     if not removal.snapshots or removal.earliest is None:
         return
     store = SnapshotStore(io, paths)
@@ -242,13 +244,13 @@ def _check_not_rolled_back(io: FileIO, paths: TablePaths, removal: Removal) -> N
         return  # another process has expired more
     if found is None or found.delta_manifest_list != removal.witness:
         raise CommitConflict(
-            f"{paths.root}: the table was rolled back while snapshots up to {removal.snapshots[-1]} were "
-            "expiring; none of them was removed: try again"
+            f"{paths.root}: the table was rolled back while its snapshots up to {removal.snapshots[-1]} expired; "
+            "none of them was removed: try again"
         )
 
 
 def _snapshot_texts(io: FileIO, paths: TablePaths, removal: Removal) -> dict[int, bytes]:
-    """The files of the snapshots that go, by their ids, newest first."""
+    """The files of the snapshots to remove, by id, newest first."""
     texts = {}
     for snapshot_id in reversed(removal.snapshots):
         with suppress(FileNotFoundError):
@@ -257,14 +259,14 @@ def _snapshot_texts(io: FileIO, paths: TablePaths, removal: Removal) -> dict[int
 
 
 def _without_new_roots(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
-    """The removal without the files of tags and branches that were created during its planning."""
+    """The removal without the files of tags and branches created since its planning."""
     return _without_branches(io, paths, _without_new_tags(io, paths, removal))
 
 
 def _without_branches(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
-    """The removal of tags without the files of branches that began at them since it was planned.
+    """The removal of tags without the files of branches created at them since its planning.
 
-    No branch begins there from now on: the tags are gone, and creating a branch checks its tag afterwards.
+    No further branch can begin there: the tags are removed, and creating a branch checks its tag afterwards.
     """
     if not removal.tags or not (removal.files or removal.metadata):
         return removal
@@ -273,9 +275,9 @@ def _without_branches(io: FileIO, paths: TablePaths, removal: Removal) -> Remova
 
 
 def _without_new_tags(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
-    """The removal without the files of tags that were created of its snapshots during its planning.
+    """The removal without the files of tags created at its snapshots since its planning.
 
-    No tag is created from now on: the snapshots are gone, and creating a tag checks its snapshot afterwards.
+    No further tag can be created there: the snapshots are removed, and creating a tag checks its snapshot afterwards.
     """
     if not removal.snapshots:
         return removal
@@ -303,19 +305,19 @@ def _remove_files(io: FileIO, paths: TablePaths, removal: Removal, advance: Call
 
 
 def remove_empty(io: FileIO, paths: TablePaths, directories: Sequence[str]) -> None:
-    """Remove directories below the table, and those around them, as far as nothing is in them."""
+    """Remove empty directories below the table, and their parents if these become empty."""
     for directory in directories:
         while directory and io.delete_if_empty(f"{paths.root}/{directory}"):
             directory = directory.rpartition("/")[0]
 
 
 def relative(paths: TablePaths, path: str) -> str:
-    """A path as a removal holds it."""
+    """The form of a path in a removal."""
     return path.removeprefix(f"{paths.root}/")
 
 
 def absolute(paths: TablePaths, path: str) -> str:
-    """The path that ``relative`` was given."""
+    """The inverse of ``relative``."""
     return path if path.startswith("/") or "://" in path else f"{paths.root}/{path}"
 
 

@@ -1,6 +1,6 @@
-"""Which snapshots and changelogs are over: the end of the range that goes, and what keeps it from being longer.
+"""Which snapshots and changelogs expire: the end of their range, and what limits it.
 
-Implements Paimon's rule for expiry. Pure, but for the times of snapshots, which are asked for one after the other.
+Implements Paimon's rule for expiry. Pure, except that it requests the times of snapshots one after the other.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from paimon_table.options.retention_options import RetentionOptions
 
 TimeOf = Callable[[int], int | None]
-"""The time of a snapshot by its id, None for one that is not there."""
+"""Returns the time of a snapshot by its id; None for a missing one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many are kept, for how long, and how many go at once."""
+    """How many are kept, for how long, and how many expire at once."""
 
     least: int
     most: int
@@ -49,13 +49,13 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Everything before ``id`` goes; ``keeper`` is who keeps more than the options ask for, if anybody does."""
+    """Everything before ``id`` expires; ``keeper`` is who keeps more than the options ask for, if anybody does."""
 
     id: int
     keeper: Keeper | None = None
 
     def before(self, keepers: Iterable[Keeper]) -> End:
-        """The end that leaves the snapshots which these need."""
+        """The end before the snapshots that these need."""
         first = min(keepers, key=lambda keeper: keeper.snapshot_id, default=None)
         return self if first is None or first.snapshot_id >= self.id else End(first.snapshot_id, first)
 
@@ -63,9 +63,9 @@ class End:
 def end_of_snapshots(
     earliest: int, latest: int, limits: Limits, keepers: Iterable[Keeper], time_of: TimeOf, now_ms: int
 ) -> End:
-    """The first snapshot of [earliest, latest] that stays; ``earliest`` itself where nothing expires.
+    """The first snapshot of [earliest, latest] that stays; ``earliest`` itself if nothing expires.
 
-    The newest ``least`` stay in any case. Of the others, up to ``most`` stay that were the newest at some moment within
+    The newest ``least`` always stay. Of the others, at most ``most`` stay: those that were the newest at some moment of
     the retained time.
     """
     lowest = max(latest - limits.most + 1, earliest)
@@ -88,7 +88,7 @@ def end_of_changelogs(
 ) -> End:
     """The first long-lived changelog of [earliest, last] that stays; the last one always does.
 
-    ``time_of`` gives the times of changelogs.
+    ``time_of`` returns the times of changelogs.
     """
     lowest = max(latest_snapshot - limits.most + 1, earliest)
     end = End(min(latest_snapshot - limits.least + 1, earliest + limits.at_once, last)).before(keepers)

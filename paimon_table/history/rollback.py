@@ -1,7 +1,7 @@
 """Rolling a table back: an earlier snapshot, or the snapshot of a tag, becomes the newest one.
 
-Implements Paimon's rollback: the snapshots, long-lived changelogs and tags behind it go. Files that only they needed
-are left for ``remove-orphans``: a reader may be at them, and nothing says who else is.
+Implements Paimon's rollback: it removes the newer snapshots, long-lived changelogs and tags. It leaves the files that
+only these needed to ``remove-orphans``, because readers may still use them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Rollback:
 
     to: Snapshot
     tag: Tag | None
-    """Where the snapshot itself has expired."""
+    """The tag, if the snapshot itself has expired."""
     snapshots: tuple[int, ...]
-    """Those that go, the newest first."""
+    """The snapshots to remove, newest first."""
     changelogs: tuple[int, ...]
     tags: tuple[str, ...]
 
 
 def plan_rollback(ctx: TableContext, snapshot_id: int) -> Rollback:
-    """Back to a snapshot; ConfigError when there is none of this id."""
+    """Plan a rollback to a snapshot; raises ConfigError if it does not exist."""
     to = ctx.snapshots.find(snapshot_id)
     if to is None:
         earliest, latest = ctx.snapshots.earliest_id(), ctx.snapshots.latest_id()
@@ -39,13 +39,13 @@ def plan_rollback(ctx: TableContext, snapshot_id: int) -> Rollback:
 
 
 def plan_rollback_to_tag(ctx: TableContext, name: str) -> Rollback:
-    """Back to a tag, whose snapshot may have expired; raises ConfigError if there is no such tag."""
+    """Plan a rollback to a tag, whose snapshot may have expired; raises ConfigError without such a tag."""
     tag = TagStore(ctx.io, ctx.paths).read(name)
     present = ctx.snapshots.find(tag.snapshot.id)
     if present is not None and present.delta_manifest_list != tag.snapshot.delta_manifest_list:
         raise ConfigError(
-            f"tag {name!r} of {ctx.paths.root} points to another snapshot {tag.snapshot.id} than the table has, which "
-            "was rolled back since; create a branch from the tag to read it"
+            f"the table {ctx.paths.root} was rolled back after tag {name!r} was created, and has another snapshot "
+            f"{tag.snapshot.id} now; create a branch from the tag to read it"
         )
     return _plan(ctx, tag.snapshot, tag if present is None else None)
 
@@ -59,13 +59,13 @@ def _plan(ctx: TableContext, to: Snapshot, tag: Tag | None) -> Rollback:
 
 
 def roll_back(ctx: TableContext, plan: Rollback) -> None:
-    """Do it. The newest snapshots go first, so that a process that dies leaves a table that was rolled back less far.
+    """Roll back. It removes the newest snapshots first, so that a crash leaves a table that is rolled back less far.
 
-    Doing it again finishes the work. Raises CommitConflict if another process commits at the same time, or expires the
+    A repeated call finishes the work. Raises CommitConflict if another process commits at the same time, or expires the
     target: no snapshot is removed unless the target exists.
     """
     io, paths = ctx.io, ctx.paths
-    # An expiry that was interrupted may still be about to take the snapshot to go back to.
+    # The plan of an interrupted expiry may include the target.
     finish_interrupted(ctx)
     is_restored = plan.tag is not None and io.publish(
         paths.snapshot_file(plan.to.id), TagStore(io, paths).snapshot_text(plan.tag)
@@ -82,8 +82,8 @@ def _take_newer(ctx: TableContext, plan: Rollback) -> None:
     """Delete all snapshots newer than the target, which exists."""
     io, paths = ctx.io, ctx.paths
     _check_there(ctx, plan)
-    # Before any snapshot goes: readers take the hint for granted where no next snapshot is there. So it names none with
-    # a gap behind it while there are newer ones: who dies then leaves a table whose newest snapshot is the newest.
+    # Before any removal: readers trust the hint if the next snapshot does not exist. So the hint must not name a
+    # snapshot before a gap while newer ones exist. After a crash, readers then still find the newest snapshot.
     oldest_to_go = min(plan.snapshots, default=plan.to.id + 1)
     has_gap = oldest_to_go > plan.to.id + 1
     io.write(paths.latest_hint, str(oldest_to_go if has_gap else plan.to.id).encode())
@@ -114,11 +114,11 @@ def _written_meanwhile(ctx: TableContext, snapshot_id: int) -> CommitConflict:
 
 
 def _delete(ctx: TableContext, plan: Rollback, snapshot_id: int) -> None:
-    """Delete the newest snapshot, unless others have built on it or the target has expired.
+    """Delete the newest snapshot, unless others have committed on top of it or the target has expired.
 
-    Otherwise the table might have no snapshot left, or a snapshot without its base. After an expiry has removed older
-    snapshots, it looks for the one that it keeps (``removal``). After a commit has published, it looks for its base
-    (``metadata.publisher``). So of two that run at the same time, at least one notices the other.
+    Otherwise the table might have no snapshot left, or a snapshot without its base. An expiry, after removing older
+    snapshots, looks for the one that it keeps (``removal``). A commit, after publishing, looks for its base
+    (``metadata.publisher``). So of two that run at the same time, at least one detects the other.
     """
     path, above = ctx.paths.snapshot_file(snapshot_id), ctx.paths.snapshot_file(snapshot_id + 1)
     try:
@@ -136,10 +136,10 @@ def _delete(ctx: TableContext, plan: Rollback, snapshot_id: int) -> None:
 
 
 def _check_there(ctx: TableContext, plan: Rollback) -> None:
-    """CommitConflict when the snapshot to go back to is there no more, or is another one of its id."""
+    """Raises CommitConflict if the target no longer exists, or another snapshot has its id."""
     found = ctx.snapshots.find(plan.to.id)
     if found is None or found.delta_manifest_list != plan.to.delta_manifest_list:
         raise CommitConflict(
-            f"{ctx.paths.root}: snapshot {plan.to.id} has expired, so the table cannot be rolled back to it; stop the "
-            "job that expires snapshots, then roll back to a snapshot that is left, or to a tag"
+            f"{ctx.paths.root}: snapshot {plan.to.id} has expired, so the table cannot be rolled back to it. Stop the "
+            "job that expires snapshots, then roll back to an existing snapshot or tag"
         )

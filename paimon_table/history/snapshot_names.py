@@ -1,4 +1,4 @@
-"""The names of the files that a snapshot needs. Names are unique in a table, whatever their directory."""
+"""The names of the files that a snapshot needs. A name is unique in a table, across all directories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paimon_table.metadata.snapshot import Snapshot
 
 
 def live_file_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-    """The snapshot's data files, without the files that belong to them."""
+    """The snapshot's data files, without their extra files."""
     return {e.file.file_name for e in live_entries(reader.entries_in(reader.all_manifests(snapshot)))}
 
 
@@ -29,7 +29,7 @@ def metadata_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
 def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
     """The manifest list of its changelog, the manifests, the files.
 
-    Nothing where the list is gone: a branch may begin at a tag, which does not hold the changelog of its snapshot.
+    Empty if the list is missing: a branch may begin at a tag, which does not keep the changelog of its snapshot.
     """
     listed = snapshot.changelog_manifest_list
     if listed is None or not reader.io.exists(reader.paths.manifest_file(listed)):
@@ -40,9 +40,9 @@ def changelog_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
 
 
 def names_of_log(reader: ManifestReader, log: Snapshot, *, needs_added: bool) -> set[str]:
-    """Lists and manifests of the data of an expired snapshot, as far as they are kept for its long-lived changelog.
+    """The lists and manifests of an expired snapshot's data, as far as they are kept for its long-lived changelog.
 
-    ``needs_added``: with the files that it added, which are its changes.
+    ``needs_added``: includes the files that it added, which are its changes.
     """
     names: set[str] = set()
     for listed, size_bytes in (

@@ -1,7 +1,7 @@
 """Deleting tags, with the files that only they needed.
 
-Implements Paimon's deletion of tags. If the snapshot of a tag has expired, its files are removed unless the tag before
-or the next tag or snapshot needs them.
+Implements Paimon's deletion of tags. If the snapshot of a tag has expired, its files are removed, unless the previous
+tag or the next tag or snapshot needs them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from paimon_table.metadata.table_context import TableContext
 
 
 def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
-    """What goes with a tag: nothing but its file while its snapshot is there, or another tag of that snapshot.
+    """The removal of a tag: only its own file, while its snapshot or another tag of that snapshot exists.
 
-    Nor does anything else go with one that is damaged, or next to one.
+    The same applies if this tag or a neighbour is damaged.
     """
     others = [t for t in TagStore(ctx.io, ctx.paths).all() if t.name != tag.name]
     alone = Expiry(Removal(tags=(tag.name,), tag_witnesses=(tag.snapshot.delta_manifest_list,)))
@@ -35,12 +35,12 @@ def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
     try:
         return _with_files(ctx, tag, others, alone)
     except CorruptFile:
-        return alone  # its needs are unknown: ``remove-orphans`` finds what nothing needs then
+        return alone  # its needs are unknown: ``remove-orphans`` finds unneeded files later
 
 
 def _with_files(ctx: TableContext, tag: Tag, others: Sequence[Tag], alone: Expiry) -> Expiry:
     files = FilesToRemove(ctx)
-    # Proof: what lives on from the tag is in its next neighbour, what lived before it in the one before.
+    # Proof: the next neighbour has all files that outlived the tag, the previous one all older files.
     needed = all_names(files.reader, _neighbours(ctx, tag, others))
     needed |= all_names(files.reader, BranchStore(ctx.io, ctx.paths).roots())
     numbers = ctx.snapshots.changelog_ids() if has_been_without_producer(ctx) else []
@@ -68,5 +68,5 @@ def _neighbours(ctx: TableContext, tag: Tag, others: Iterable[Tag]) -> list[Snap
 
 
 def tags_that_are_over(tags: Iterable[Tag], now: datetime) -> list[Tag]:
-    """Those whose time has passed."""
+    """The tags whose time has passed."""
     return [tag for tag in tags if tag.is_over(now)]

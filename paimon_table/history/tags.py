@@ -1,7 +1,7 @@
 """Tags: snapshots that stay readable under a name when they expire.
 
-Implements Paimon's ``tag/tag-NAME``: the text of the snapshot's file and, for a tag that lives for a limited time, when
-it was made (local time) and for how long.
+Implements Paimon's ``tag/tag-NAME``: the text of the snapshot's file. A tag with a limited life also has its creation
+time (local) and duration.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _RETAINED = "tagTimeRetained"
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag and the snapshot that it keeps; ``created`` and ``retained`` are None for one that stays."""
+    """A tag and the snapshot that it keeps; ``created`` and ``retained`` are None for an unlimited tag."""
 
     name: str
     snapshot: Snapshot
     created: datetime | None = None
-    """Of the local clock of who made it, without a zone."""
+    """Local time of the machine that created it, without a zone."""
     retained: timedelta | None = None
 
     def is_over(self, now: datetime) -> bool:
@@ -48,7 +48,7 @@ class TagStore:
         return [n.removeprefix("tag-") for n in self.io.list_names(self.paths.tag_dir) if n.startswith("tag-")]
 
     def find(self, name: str) -> Tag | None:
-        """Read a tag, None when there is none; CorruptFile when its file is not readable."""
+        """Read a tag; None if it does not exist. Raises CorruptFile if its file is not readable."""
         path = self.paths.tag_file(name)
         try:
             text = self.io.read(path)
@@ -68,7 +68,7 @@ class TagStore:
             raise CorruptFile(f"{path} is not readable as a tag ({error!r}); delete it or restore it") from error
 
     def read(self, name: str) -> Tag:
-        """Read a tag; ConfigError when there is none."""
+        """Read a tag; raises ConfigError if it does not exist."""
         tag = self.find(name)
         if tag is None:
             names = ", ".join(sorted(self.names())) or "none"
@@ -83,20 +83,20 @@ class TagStore:
         return pretty({k: v for k, v in json.loads(text).items() if k not in {_CREATED, _RETAINED}}).encode()
 
     def all(self) -> list[Tag]:
-        """Every tag by the id of its snapshot; tags deleted at the same time are left out."""
+        """All tags by the id of their snapshot; leaves out tags deleted at the same time."""
         found = [tag for name in self.names() if (tag := self.find(name)) is not None]
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def check_new(self, name: str) -> None:
-        """ConfigError for a name that no new tag can have."""
+        """Raises ConfigError for a name that a new tag cannot have."""
         check_name("tag", name)
         if name in self.names():
-            raise ConfigError(f"{self.paths.root} has a tag {name!r} already; delete it first, or choose another name")
+            raise ConfigError(f"{self.paths.root} already has a tag {name!r}; delete it first, or choose another name")
 
     def create(self, name: str, snapshot_text: bytes, now: datetime, retained_ms: int | None) -> bool:
-        """Tag the snapshot whose file has this text; False when the name is taken.
+        """Tag the snapshot whose file has this text; False if the name is taken.
 
-        Raises ConfigError, and creates no tag, if the snapshot is gone: the expiry may not have seen the tag.
+        Raises ConfigError, and creates no tag, if the snapshot has expired: the expiry may not have seen the tag.
         """
         check_name("tag", name)
         text = snapshot_text
@@ -107,10 +107,11 @@ class TagStore:
         path = self.paths.snapshot_file(from_json(snapshot_text, name).id)
         if not self.io.publish(self.paths.tag_file(name), text):
             return False
-        # An expiry looks for new tags once its snapshots are gone (``removal``): one of both sees the other.
+        # An expiry looks for new tags after removing its snapshots (``removal``), so at least one of both detects the
+        # other.
         if not self.io.exists(path):
             self.io.delete(self.paths.tag_file(name))
-            raise ConfigError(f"{path} has expired while it was tagged; choose a later snapshot")
+            raise ConfigError(f"{path} expired while it was tagged; choose a later snapshot")
         return True
 
 
@@ -123,7 +124,7 @@ def _moment(parts: list[int]) -> datetime:
 def create_tag(
     tags: TagStore, name: str, snapshot_path: str, *, now: Callable[[], datetime], retained_ms: int | None
 ) -> None:
-    """Tag the snapshot of this file; ConfigError when there is such a tag or the snapshot has expired."""
+    """Tag the snapshot of this file; raises ConfigError if the tag exists or the snapshot has expired."""
     tags.check_new(name)
     try:
         text = tags.io.read(snapshot_path)
@@ -131,4 +132,4 @@ def create_tag(
         raise ConfigError(f"{snapshot_path} has expired or never existed; choose another snapshot") from None
     from_json(text, snapshot_path)
     if not tags.create(name, text, now(), retained_ms):
-        raise ConfigError(f"{tags.paths.root} has a tag {name!r} already; delete it first, or choose another name")
+        raise ConfigError(f"{tags.paths.root} already has a tag {name!r}; delete it first, or choose another name")

@@ -1,6 +1,6 @@
-"""The files in which the processes of a machine find the key index of a lane, next to the index's runs.
+"""The files of a lane's key index on a machine, next to the runs of the index. Processes share them.
 
-They are replaced as a whole. So if two tasks run at the same time, a valid index remains, if an older one.
+They are replaced as a whole. So if two tasks run at the same time, a valid index remains, although it may be older.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private, make_file
 
 _MOST_PENDING = 16
-"""How many assignments are kept while none is known to be committed: one for each attempt of a batch."""
+"""The number of assignments that are kept until one is known to be committed: one for each attempt of a batch."""
 
 _DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The changes of a batch that may be committed: the entries are valid once its files are in the table."""
+    """The changes of a batch that may be committed. Its entries become valid when the table has its files."""
 
     file_names: frozenset[str]
     """All data files that the lane added."""
@@ -54,7 +54,7 @@ class IndexFiles:
     """The saved index of one lane of one table, and its pending changes."""
 
     def __init__(self, lookup_dir: str, table: str, lane: LaneNumber, key_schema: pa.Schema) -> None:
-        """``table`` distinguishes it from others, its branches included. Keys of other types have other files."""
+        """``table`` distinguishes it from other tables and branches. Keys of other types have other files."""
         kind = hashlib.sha1(f"{lane.lanes} {lane.number} {key_schema}".encode()).hexdigest()[:16]
         self._runs = f"{hashlib.sha1(table.encode()).hexdigest()[:16]}/keys-{kind}"
         self._path = Path(lookup_dir) / f"{self._runs}.index"
@@ -63,12 +63,12 @@ class IndexFiles:
         return f"{self._runs}-{uuid.uuid4()}"
 
     def load(self) -> KeyIndex | None:
-        """The index that was saved last; None when there is none that can be read."""
+        """The index that was saved last; None without a readable one."""
         found = _read(self._path)
         return found if isinstance(found, KeyIndex) else None
 
     def save(self, index: KeyIndex) -> None:
-        """Write the index in place of the one before; SinkUnavailable when it cannot be written."""
+        """Replace the saved index; raises SinkUnavailable if it cannot be written."""
         self._write(self._path, index)
 
     def pending(self) -> list[Pending]:
@@ -77,15 +77,15 @@ class IndexFiles:
         return [one for one in found if isinstance(one, Pending)]
 
     def add_pending(self, pending: Pending) -> None:
-        """Record the changes that may be committed next; if there are too many, the oldest are dropped. SinkUnavailable
-        when it cannot be."""
+        """Record the changes that may be committed next; if there are too many, drops the oldest. Raises
+        SinkUnavailable if it cannot be written."""
         oldest_first = self._pending_paths()
         for path in oldest_first[: max(0, len(oldest_first) - _MOST_PENDING + 1)]:
             path.unlink(missing_ok=True)
         self._write(self._path.with_name(f"{self._path.name}.pending-{uuid.uuid4()}"), pending)
 
     def forget_pending(self) -> None:
-        """Remove all pending assignments: the saved index has the ones that were committed."""
+        """Remove all pending assignments; the saved index has the committed ones."""
         for path in self._pending_paths():
             path.unlink(missing_ok=True)
 
@@ -109,7 +109,7 @@ class IndexFiles:
 
 
 def _read(path: Path) -> Any:
-    """The value written to the path since the machine started, by this version; None for anything else."""
+    """The value at the path, if this version wrote it since the machine started; None for anything else."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -122,5 +122,5 @@ def _read(path: Path) -> Any:
 
 
 def _digest(payload: bytes) -> bytes:
-    """Also depends on the fields of a value: other versions of the classes are not read."""
+    """A checksum that also depends on the fields of the classes, so that values of other versions are not read."""
     return hashlib.sha256(_LAYOUT + payload).digest()

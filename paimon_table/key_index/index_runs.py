@@ -1,7 +1,7 @@
-"""The entries of a key index in local files: sorted runs, each newer than the ones behind it.
+"""The entries of a key index in local files: sorted runs, newest first.
 
-An entry is a whole primary key and where the table has its row. Runs are lookup files in the shared directory of
-lookups. So they are verified when they are used, and may be evicted; then the index is rebuilt.
+An entry is a whole primary key and the place of its row. Runs are lookup files in the shared directory of lookup files.
+So each use verifies them. They may be evicted; then the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from paimon_table.rows.gather import concat, gather
 from paimon_table.schema.table_schema import TableSchema
 
 Slots = npt.NDArray[np.int32]
-"""Where keys are, as an index numbers the buckets; -1 for a key that it does not have."""
+"""The places of keys, as the numbers of buckets in an index; -1 for a key that the index does not have."""
 
 SLOT = "_SLOT"
-"""Column of the entries: where the row of the key is, -1 where it is no longer."""
+"""Column of the entries: the place of the key's row, -1 if the row was removed."""
 
 KEYS = Contents(
     "the index of keys", "tables whose rows move between partitions need a local directory with room for all their keys"
 )
 
 LARGEST_RUN_ROWS = 1 << 23
-"""Most entries of a merged run; all entries of a run are in memory when it is written."""
+"""The most entries of a merged run, because all entries of a run are in memory when it is written."""
 
 MOST_SMALL_RUNS = 8
-"""How many small runs a search reads, in addition to the large runs."""
+"""The number of small runs that a search reads, in addition to the large runs."""
 
 
 def whole_key_order(schema: TableSchema, options: TableOptions) -> KeyOrder:
@@ -59,10 +59,12 @@ class IndexRuns:
         self._words = KeyWords(order)
         self._schema = key_schema.append(pa.field(SLOT, pa.int32(), False))
         self._written: set[Run] = set()
-        """Since the last ``keep``: a run may be merged with others before any index that names it is kept."""
+        """The files written since the last ``keep``. A run may be merged with others before any index with it is
+        kept."""
 
     def find(self, runs: Sequence[Run], keys: pa.Table) -> Slots:
-        """The slot of each key; ``keys`` are sorted, each once. BrokenLookupFile when a run is gone or damaged."""
+        """The slot of each key; ``keys`` are sorted, each once. Raises BrokenLookupFile if a run is missing or
+        damaged."""
         slots = np.full(keys.num_rows, -1, np.int32)
         found = np.zeros(keys.num_rows, np.bool_)
         probe = ProbeKeys(keys, self._words)
@@ -75,7 +77,7 @@ class IndexRuns:
         return slots
 
     def write(self, name: str, keys: pa.Table, slots: Slots) -> Run:
-        """A run of these entries; ``keys`` as in ``find``."""
+        """Write a run of these entries; ``keys`` as in ``find``."""
         entries = pa.Table.from_arrays([*keys.columns, pa.array(slots, pa.int32())], schema=self._schema)
         self._cache.build(name, self._words, self._schema, [entries], KEYS)
         run = Run(name, keys.num_rows)
@@ -83,7 +85,7 @@ class IndexRuns:
         return run
 
     def merged(self, name: str, runs: Sequence[Run]) -> Run:
-        """A run of the entries of several ones, which are given from the newest on."""
+        """Write a run with the entries of several runs, given newest first."""
         entries = concat([rows for run in runs for rows in self._open(run).verified().batches(LARGEST_RUN_ROWS)])
         first, _ = self.order.distinct(entries)
         entries = gather(entries, first)
@@ -102,9 +104,10 @@ class IndexRuns:
 
 
 def runs_to_merge(row_counts: Sequence[int]) -> int:
-    """How many of the newest runs are to become one, given their sizes from the newest on; 0 for none.
+    """How many of the newest runs to merge into one, given their sizes, newest first; 0 for none.
 
-    A run is taken along once those before it hold as much, so that an entry is rewritten a logarithmic number of times.
+    A run is included once the newer ones together have as many entries. So an entry is rewritten a logarithmic number
+    of times.
     """
     small = next((i for i, count in enumerate(row_counts) if count > LARGEST_RUN_ROWS // 2), len(row_counts))
     if small <= MOST_SMALL_RUNS:

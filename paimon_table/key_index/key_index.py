@@ -1,7 +1,7 @@
-"""Where the row of each key of a lane is, as of one snapshot: a value, whose entries are in local files.
+"""The place of the row of each key of a lane, as of one snapshot. The index is a value; its entries are in local files.
 
-The index is the same for every engine and never authoritative. It is built from the table, follows its snapshots, and
-is rebuilt if it is lost, damaged or left behind.
+The index is the same for every engine and never authoritative. It is built from the table and follows its snapshots. If
+it is lost, damaged or too old, it is rebuilt.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.snapshot import SnapshotIdentity
 
 _MOST_OUTDATED = 1 << 20
-"""Outdated entries that the index may have, in addition to one per key, before it is rebuilt."""
+"""The number of outdated entries, in addition to one per key, above which the index is rebuilt."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """The index of one lane. ``runs`` are given from the newest on."""
+    """The index of one lane. ``runs`` are sorted, newest first."""
 
     at: SnapshotIdentity
     """The snapshot that the index describes."""
     buckets: tuple[BucketId, ...]
     """The bucket of each slot."""
     key_counts: tuple[int, ...]
-    """How many keys are in each."""
+    """The number of keys in each slot."""
     runs: tuple[Run, ...]
 
     @property
@@ -59,9 +59,9 @@ class KeyIndex:
         return grown, np.asarray(numbers, np.int32)
 
     def with_entries(self, runs: IndexRuns, name: str, keys: pa.Table, slots: Slots) -> KeyIndex:
-        """The index after these keys got these slots (-1: they are gone); ``keys`` are sorted, each once.
+        """The index after these keys got these slots (-1: their rows were removed); ``keys`` are sorted, each once.
 
-        Writes a run, and merges runs where there are too many; files stay until ``IndexRuns.keep``.
+        Writes a run, and merges runs if there are too many; files stay until ``IndexRuns.keep``.
         """
         before = runs.find(self.runs, keys)
         changed = np.flatnonzero(before != slots)

@@ -1,9 +1,9 @@
-"""The key index of one lane as one task uses it: opened for a snapshot, asked, and updated with new rows.
+"""The key index of one lane in one task: opened for a snapshot, read, and updated with new rows.
 
-Opening takes the index that the processes of this machine have left and brings it to the snapshot of the batch.
-Assignments of the lane count once their files are committed; keys in files of others are looked up in the table. If a
-change cannot be followed (an overwrite, expired snapshots, a rolled back table), the index is rebuilt from the files of
-the lane.
+Opening loads the index that processes of this machine have saved and advances it to the snapshot of the batch.
+Assignments of the lane become valid when their files are committed; keys in files of other writers are looked up in the
+table. After a change that it cannot follow (an overwrite, expired snapshots, a rollback), the index is rebuilt from the
+files of the lane.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from paimon_table.step_times import timed
 log = logging.getLogger(__name__)
 
 LANES_PROPERTY = "tidemark.lanes"
-"""Property of snapshots: the number of lanes that assigned the rows of their level-0 files."""
+"""Snapshot property: the number of lanes that assigned the rows of its level-0 files."""
 
 FindKeys = Callable[[BucketId, pa.Table], Indices]
-"""Which of the keys, given as a table of trimmed keys, each once, have a row in a bucket: their positions."""
+"""Returns the positions of the keys that have a row in a bucket; takes a table of trimmed keys, each once."""
 
 Added = Mapping[BucketId, Sequence[DataFileMeta]]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """The process environment of a lane's index."""
+    """The environment of a lane's index in a process."""
 
     lookup_dir: str
     cache: LookupCache
@@ -64,7 +64,7 @@ class IndexPlace:
 
 
 class LaneIndex:
-    """See the module. For one batch of one task."""
+    """The index of a lane for one batch of one task; see the module."""
 
     def __init__(self, ctx: TableContext, live: LiveFiles, lane: LaneNumber, place: IndexPlace) -> None:
         self._ctx = ctx
@@ -87,13 +87,13 @@ class LaneIndex:
         return self._index.buckets
 
     def counts_in(self, partition: bytes) -> dict[int, int]:
-        """Keys per bucket of a partition, as far as the lane owns them."""
+        """The keys per bucket of a partition, for the buckets of the lane."""
         return self._index.counts_in(partition)
 
     def find(self, keys: pa.Table) -> Slots:
-        """The slot of each key, -1 for one that has no row; ``keys`` are sorted by key, each once.
+        """The slot of each key, -1 for a key without a row; ``keys`` are sorted, each once.
 
-        Slots of deleted rows may be among them: a slot says where the row is if there is one.
+        The result may include slots of deleted rows: a slot is the place of the row, if there is one.
         """
         try:
             return self._runs.find(self._index.runs, keys)
@@ -102,7 +102,8 @@ class LaneIndex:
             return self._runs.find(self._index.runs, keys)
 
     def note(self, keys: pa.Table, buckets: Sequence[BucketId], slots: Slots, file_names: Iterable[str]) -> None:
-        """Where keys are once the files are committed; ``slots`` are positions in ``buckets``. Keys as in ``find``."""
+        """Record the places of keys after a commit of the files; ``slots`` are positions in ``buckets``. Keys as in
+        ``find``."""
         self._files.add_pending(Pending(frozenset(file_names), keys, slots, tuple(buckets)))
 
     # ------------------------------------------------------------ opened
@@ -120,16 +121,16 @@ class LaneIndex:
         return self._saved(followed, found)
 
     def _saved(self, index: KeyIndex, before: KeyIndex | None = None) -> KeyIndex:
-        """Save the index; files of the one before it that it does not name go."""
+        """Save the index; deletes files that only the previous one named."""
         self._files.save(index)
         self._files.forget_pending()
-        # Unreferenced: only the saved index named them, and a process that has them open keeps them.
+        # Unreferenced: only the previous index named them, and open files stay readable.
         self._runs.keep(index.runs, () if before is None else before.runs)
         return index
 
     @timed("keys")
     def _built(self) -> KeyIndex:
-        """The index as the table has it."""
+        """Build the index from the table."""
         options = self._ctx.options
         ttl_ms = options.index_ttl_ms
         since_ms = None if ttl_ms is None else self._place.clock_ms() - ttl_ms
@@ -147,7 +148,8 @@ class LaneIndex:
         return index
 
     def _with_stored(self, index: KeyIndex, parts: Sequence[tuple[BucketId, pa.Table]]) -> KeyIndex:
-        """The index with keys of the table; no key may be in two buckets, or the younger file counts with a TTL."""
+        """The index with keys of the table. Raises an error for a key in two buckets; with a TTL the newer file counts
+        instead."""
         if not parts:
             return index
         index, numbers = index.with_buckets([bucket for bucket, _ in parts])
@@ -174,16 +176,16 @@ class LaneIndex:
             f"partition {self._ctx.partition_path(bucket.partition)}, bucket {bucket.bucket}" for bucket in (one, other)
         )
         return ConfigError(
-            f"{self._ctx.paths.root}: the row with {values} is in {places}, and nothing shows which one is current; two"
-            " jobs wrote it at the same time, or the table was written with a fixed number of buckets: let one job"
-            f" write the table; `tidemark table remove-duplicates {self._ctx.paths.root}` lists such keys and leaves"
-            " one row of each"
+            f"{self._ctx.paths.root}: the row with {values} is in {places}, and nothing shows which one is current. "
+            "Two jobs wrote it at the same time, or the table was written with a fixed number of buckets. Let only one "
+            f"job write the table; `tidemark table remove-duplicates {self._ctx.paths.root}` lists such keys and keeps "
+            "one row of each"
         )
 
     # ------------------------------------------------------------ followed
 
     def _followed(self, index: KeyIndex) -> KeyIndex | None:
-        """The index brought to the snapshot of the batch; None if the remaining files do not allow that."""
+        """The index advanced to the snapshot of the batch; None if the remaining files do not allow that."""
         if index.at.id >= self._at.id or not self._is_in_history(index.at):
             return None
         candidates: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)
@@ -207,23 +209,23 @@ class LaneIndex:
         return index.moved_to(self._at)
 
     def _is_in_history(self, at: SnapshotIdentity) -> bool:
-        """Whether the table has come from there, as far as its snapshots show."""
+        """Whether the snapshot is in the table's history, as far as its snapshots show."""
         if at.id == 0:
             return True
         snapshot = self._ctx.snapshots.find(at.id)
         return snapshot is not None and snapshot.uuid == at.uuid
 
     def _added(self, snapshot: Snapshot) -> Added | None:
-        """The files that a snapshot added to the buckets of the lane; None when it also took some away.
+        """The files that a snapshot added to the buckets of the lane; None if it also removed some.
 
-        LanesDoNotFit when their keys, or those in buckets of other lanes, belong to another lane than their bucket.
+        Raises LanesDoNotFit if a key belongs to another lane than its bucket, in any lane.
         """
         try:
             entries = ManifestReader(self._ctx.io, self._ctx.paths).delta_entries(snapshot)
         except CorruptFile:
             if self._ctx.snapshots.find(snapshot.id) is not None:
                 raise
-            return None  # it has expired since
+            return None  # it has expired
         if any(entry.kind != ADD for entry in entries):
             return None
         added: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)
@@ -247,7 +249,7 @@ class LaneIndex:
         return index.with_entries(self._runs, self._files.new_run_name(), pending.keys, numbers[pending.slots])
 
     def _with_candidates(self, index: KeyIndex, added: Added) -> KeyIndex:
-        """The index after the keys in files of others were looked up in the table."""
+        """The index after the keys in files of other writers were looked up in the table."""
         present: list[tuple[BucketId, pa.Table]] = []
         for bucket, files in added.items():
             keys = concat_keys(self._ctx.schema, file_keys(self._ctx, bucket, files))
@@ -261,7 +263,7 @@ class LaneIndex:
         return index
 
     def _without(self, index: KeyIndex, bucket: BucketId, keys: pa.Table) -> KeyIndex:
-        """The index without keys that have no row in the bucket any more."""
+        """The index without keys that no longer have a row in the bucket."""
         here = np.asarray([b == bucket for b in index.buckets], np.bool_)
         slots = self._runs.find(index.runs, keys)
         gone = np.flatnonzero((slots >= 0) & here[slots]) if len(here) else np.zeros(0, np.int64)
@@ -271,7 +273,7 @@ class LaneIndex:
         return index.with_entries(self._runs, self._files.new_run_name(), gather(keys, gone), nowhere)
 
     def _with_present(self, index: KeyIndex, bucket: BucketId, keys: pa.Table) -> KeyIndex:
-        """The index with keys that have a row in the bucket; the places that it had for them must be empty now."""
+        """The index with keys that have a row in the bucket; their former places must be empty now."""
         index, (slot,) = index.with_buckets([bucket])
         before = self._runs.find(index.runs, keys)
         for number, positions in _groups_of(before):
@@ -286,7 +288,7 @@ class LaneIndex:
 
 
 def _lanes_of(snapshot: Snapshot) -> int:
-    """The number of lanes that assigned the rows of a snapshot; 1 where it does not say, which fits no other."""
+    """The number of lanes that assigned the rows of a snapshot; 1 if it records none, which matches no other number."""
     stated = snapshot.properties.get(LANES_PROPERTY, "")
     return int(stated) if stated.isdigit() and int(stated) > 0 else 1
 

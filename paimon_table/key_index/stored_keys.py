@@ -1,7 +1,6 @@
-"""The keys that the buckets of a table hold, read from its files, and whether they are in buckets of their lane.
+"""Reads the keys in the buckets of a table from its files, and checks that they are in buckets of their lane.
 
-For every engine: a key counts if its merged row is not a retract, on level 0 too, where a later compaction will find
-it.
+This works for every engine: a key counts if its merged row is not a retract, including rows on level 0.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ def key_magnitudes(schema: TableSchema, rows: pa.Table) -> Magnitudes:
 
 @dataclass(frozen=True, slots=True)
 class LaneNumber:
-    """One of this many lanes: it owns the buckets of every partition whose number has its remainder."""
+    """Lane ``number`` of ``lanes``: in every partition it owns the buckets with |bucket % lanes| equal to its
+    number."""
 
     lanes: int
     number: int
@@ -47,15 +47,15 @@ class LaneNumber:
 
 
 def check_lane(lane: LaneNumber, bucket: BucketId, magnitudes: Magnitudes) -> None:
-    """LanesDoNotFit unless these keys of a bucket belong to the lane that owns it.
+    """Raises LanesDoNotFit unless these keys of a bucket belong to the lane that owns it.
 
-    A number of lanes fits if every key has the remainder of its bucket, hence every divisor of the differences does.
+    A number of lanes fits if every key has the same remainder as its bucket, so every divisor of the differences fits.
     """
     rest = (magnitudes - bucket.bucket) % lane.lanes
     if rest.any():
         fitting = int(np.gcd(lane.lanes, np.gcd.reduce(rest)))
         raise LanesDoNotFit(
-            f"bucket {bucket.bucket} holds keys of other lanes than its own; share the keys among {fitting} lanes",
+            f"bucket {bucket.bucket} has keys of other lanes than its own; use {fitting} lanes",
             lanes=fitting,
         )
 
@@ -63,9 +63,9 @@ def check_lane(lane: LaneNumber, bucket: BucketId, magnitudes: Magnitudes) -> No
 def stored_keys(
     ctx: TableContext, live: LiveFiles, lane: LaneNumber, threads: int, since_ms: int | None = None
 ) -> Iterator[tuple[BucketId, pa.Table]]:
-    """The keys in the buckets of a lane, part by part, youngest files first; each key once in its bucket.
+    """The keys in the buckets of a lane, part by part, newest files first; each key once in its bucket.
 
-    The keys of all other buckets are looked at too: LanesDoNotFit where one belongs to another lane than its bucket.
+    It also checks the keys of all other buckets: raises LanesDoNotFit if a key belongs to another lane than its bucket.
     ``since_ms``: keys whose files are all older do not count.
     """
     splits = sorted(_splits(ctx, live, since_ms), key=_youngest_ms, reverse=True)
@@ -101,7 +101,7 @@ def _created_ms(file: DataFileMeta) -> int:
 
 
 def _keys_of(ctx: TableContext, split: Split, lane: LaneNumber) -> tuple[BucketId, pa.Table] | None:
-    """The keys of a split of the lane; of other lanes none, they are only checked."""
+    """The keys of a split of the lane; None for other lanes, whose keys are only checked."""
     parts = []
     for keys in split_keys(ctx, split):
         check_lane(lane, split.bucket, key_magnitudes(ctx.schema, keys))

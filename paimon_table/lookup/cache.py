@@ -1,8 +1,8 @@
 """The directory of lookup files of one machine: shared by tables and processes, bounded in bytes, rebuilt at will.
 
-A lookup file holds nothing that its data file does not hold, and an open mapping outlives the file's name. So any of
-them may be deleted at any moment. Lookup files of replaced data files are deleted at once, the others when room is
-needed or after a week without use.
+A lookup file has only content of its data file, and an open mapping outlives the file's name. So any lookup file may be
+deleted at any moment. Those of replaced data files are deleted at once, the others when space is needed or after a week
+without use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_MAPPED_FILES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A description of a file's content and its needs, for the message about a full disk."""
+    """The content of a file and its needs, for the message about a full disk."""
 
     words: str
     needs: str
@@ -57,8 +57,8 @@ class LookupCache:
     """Lookup files by name: ``<table>/<data file>-<schema id of the rows>``, names of data files being unique.
 
     All files together take at most ``max_bytes``, and at most half of the space that the disk would have without them.
-    Files stay mapped after their first use, because mapping them again costs a page fault for each page touched. May be
-    used by several threads.
+    Files stay mapped after their first use, because mapping them again costs a page fault for each page read. Threads
+    may share it.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class LookupCache:
         self._limit_bytes = max_bytes
 
     def open(self, name: str, words: KeyWords, schema: pa.Schema) -> LookupFile | None:
-        """The file if there is a good one with rows of this schema; another one is removed.
+        """The file, if it is valid and has rows of this schema; otherwise None, and the file is removed.
 
-        Copies of a table that evolved apart have files of one name with rows of different schemas.
+        Copies of a table with different later changes have files of the same name with rows of different schemas.
         """
         path = self._path(name)
         try:
@@ -111,9 +111,9 @@ class LookupCache:
         batches: Iterable[pa.Table],
         contents: Contents = ROWS,
     ) -> LookupFile:
-        """Write the file from rows in file order, then make room; rows are not kept in memory.
+        """Write the file from rows in file order, then free space; rows are not kept in memory.
 
-        The file can be used whatever others delete. SinkUnavailable when it cannot be written.
+        The returned file stays usable even if others delete it. Raises SinkUnavailable if it cannot be written.
         """
         path = self._path(name)
         with self._writing(contents):
@@ -140,7 +140,7 @@ class LookupCache:
             raise local_failure(contents.words, self._directory, contents.needs, error) from error
 
     def discard(self, names: Iterable[str]) -> None:
-        """Delete the files of data files that are no longer looked up; there need not be any."""
+        """Delete the lookup files of these data files, which are no longer looked up; missing ones are no error."""
         for name in names:
             with self._lock:
                 self._mapped.pop(name, None)
@@ -150,7 +150,7 @@ class LookupCache:
         return self._directory / (name + _SUFFIX)
 
     def _make_room(self, built: Path) -> None:
-        """Go through the directory now and then, and whenever much was added; ``built`` stays."""
+        """Clean the directory from time to time, and after large additions; ``built`` stays."""
         now_s = self._clock_s()
         with self._lock, suppress(FileNotFoundError):
             self._added_bytes += built.stat().st_size
@@ -186,7 +186,7 @@ class LookupCache:
         self._unmap_all_but(present)
 
     def _unmap_all_but(self, present: set[Path]) -> None:
-        """Let go of files that were deleted, here or by another process, so that their disk space comes free."""
+        """Unmap files that this or another process deleted, so that their disk space becomes free."""
         with self._lock:
             for name in [name for name in self._mapped if self._path(name) not in present]:
                 del self._mapped[name]

@@ -1,13 +1,13 @@
-"""Local copies of data files in a form where single keys are found without reading the rest.
+"""Local copies of data files in which a single key is found without reading the rest.
 
-A lookup file is ours alone, not part of the table format. It holds an Arrow IPC file with the rows of one data file, an
-array of sorted key words, and a footer. The key word is the key itself if it is one NOT NULL integer column, else a
-64-bit hash. An array of the row numbers in word order follows. A word may also be the hash of the first columns of the
-key, which several rows share. Everything is memory-mapped: opening reads the footer, finding touches the pages of the
-rows found.
+A lookup file belongs to Tidemark and is not part of the table format. It has an Arrow IPC file with the rows of one
+data file, an array of sorted key words, and a footer. The key word is the key itself if it is one NOT NULL integer
+column, else a 64-bit hash. After hashes comes an array of the row numbers in word order. A word may also be the hash of
+the first columns of the key, which several rows share. Everything is memory-mapped: opening reads the footer, finding
+touches the pages of the rows found.
 
-The footer has a checksum of each batch of rows and of each array. A file that another process wrote, or this one long
-ago, is verified part by part on first use: if the disk has altered it, it is rebuilt.
+The footer has a checksum of each batch of rows and of each array. A file of another process, or from long ago, is
+verified part by part on first use. If the disk altered it, it is rebuilt.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from paimon_table.storage.private_directory import make_file
 from paimon_table.types import INTEGERS
 
 KeyHash = Callable[[pa.Table], U64]
-"""Hash of each row of a table of the key columns; the same in every process that shares the directory."""
+"""Returns the hash of each row of a table of the key columns; the same in every process that shares the directory."""
 
 _MAGIC = b"TMLOOK03"
 _TAIL = struct.Struct("<QQ8s")
@@ -51,7 +51,7 @@ _BATCH_BYTES = 64 << 20
 
 
 class KeyWords:
-    """How the keys of one table become words."""
+    """Converts the keys of one table into words."""
 
     def __init__(self, order: KeyOrder, hash_keys: KeyHash | None = None) -> None:
         self.order = order
@@ -61,7 +61,7 @@ class KeyWords:
         self._hash = hash_keys or self._key_hash
 
     def of(self, rows: pa.Table) -> npt.NDArray[np.generic]:
-        """The word of each row: int64 keys when exact, else uint64 hashes."""
+        """The word of each row: int64 keys if exact, else uint64 hashes."""
         if self.is_exact:
             return integers(normal_form(rows.column(self.order.key_names[0]))).astype(np.int64, copy=False)
         return self._hash(rows.select(list(self.order.key_names)))
@@ -93,7 +93,7 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where rows were found in one file: key number ``positions[i]`` (rising) is its row ``row_numbers[i]``."""
+    """The places of rows in one file: key number ``positions[i]`` (rising) is row ``row_numbers[i]``."""
 
     positions: Indices
     row_numbers: Indices
@@ -107,7 +107,7 @@ class _Footer:
     words_offset: int
     rows_offset: int | None
     batch_ends: list[int]
-    """Where the batches end; the first begins at ``first_batch``."""
+    """The ends of the batches; the first begins at ``first_batch``."""
     first_batch: int
     batch_checksums: list[int]
     frame_checksum: int
@@ -120,9 +120,9 @@ class LookupFile:
     """An open lookup file; cheap to open, safe to keep open after the file was evicted."""
 
     def __init__(self, path: Path, words: KeyWords, is_verified: bool = False) -> None:
-        """Map the file. Raises BrokenLookupFile for anything that is not a whole file of this version and boot.
+        """Map the file. Raises BrokenLookupFile for anything but a complete file of this version and boot.
 
-        Using it raises BrokenLookupFile where a checksum is wrong, unless ``is_verified``: just written.
+        A later use raises BrokenLookupFile if a checksum is wrong, unless ``is_verified``, as for a new file.
         """
         self._path = path
         with pa.memory_map(str(path)) as mapped:
@@ -209,7 +209,7 @@ class LookupFile:
             yield from in_batches(pa.Table.from_batches([self._batch(number)]), batch_rows)
 
     def verified(self) -> LookupFile:
-        """The file itself, after a look at all of its rows."""
+        """The file itself, after verifying all of its rows."""
         for number in range(len(self._batches)):
             self._batch(number)
         return self
@@ -252,7 +252,7 @@ class LookupFile:
 
 
 def _merge_located(parts: list[Located], none: Indices) -> Located:
-    """All of the parts in one, by position; ``none`` is an empty array of positions."""
+    """The parts merged by position; ``none`` is an empty array of positions."""
     if len(parts) < 2:
         return parts[0] if parts else Located(none, none)
     positions = np.concatenate([part.positions for part in parts])
@@ -262,7 +262,7 @@ def _merge_located(parts: list[Located], none: Indices) -> Located:
 
 
 def merge_hits(parts: list[Hits]) -> Hits:
-    """All hits in one, by position; hits of one position keep the order of the parts."""
+    """The hits merged by position; hits of one position keep the order of the parts."""
     parts = [part for part in parts if len(part.positions)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
@@ -278,7 +278,7 @@ class BrokenLookupFile(Exception):
 
 @cache
 def boot_id() -> str:
-    """Identity of the machine's uptime: lookup files are not synced, so files of an earlier boot are not trusted."""
+    """Identifies the machine's boot. Lookup files are not synced, so files of an earlier boot are not trusted."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -349,7 +349,8 @@ class LookupFileWriter:
         self._buffer = []
 
     def finish(self) -> LookupFile:
-        """Write the rest and give the file its name; the open file, which may lose that name at any moment."""
+        """Write the rest and give the file its name; returns the open file, whose name others may delete at any
+        moment."""
         self._write_batches()
         self._ipc.close()
         words = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int64)
@@ -380,7 +381,7 @@ class LookupFileWriter:
         return file
 
     def _ipc_checksums(self, ipc_bytes: int) -> dict[str, Any]:
-        """Of the Arrow file as it was written, which the system still has in memory."""
+        """The checksums of the written Arrow file, which the system still has in memory."""
         self._stream.flush()
         with pa.memory_map(str(self._temporary)) as mapped:
             buffer = mapped.read_buffer(ipc_bytes)

@@ -1,7 +1,7 @@
-"""Finding the stored rows of given keys, at a cost that follows the number of keys.
+"""Finds the stored rows of given keys, at a cost that depends on the number of keys.
 
-Implements the reading side of Paimon's lookup. Per sorted run it takes the files whose key range can hold a key, then
-the lookup file of each. One binary search finds all keys of a batch at once.
+Implements the reading side of Paimon's lookup. Per sorted run it selects the files whose key range can include a key,
+then the lookup file of each. One binary search finds all keys of a batch at once.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FORMS = ("", "-begun")
 """The ends of names of lookup files: for whole keys, and for the first columns of the key."""
 
 OnFound = Callable[[DataFileMeta, Indices], None]
-"""Hears in which file rows were found, and at which positions of the file."""
+"""Called with a file and the positions of rows found in it."""
 
 
 class StoredRows:
-    """Rows of one bucket by key. Lookup files are built when first needed and shared through the cache directory."""
+    """Rows of one bucket by key. Lookup files are built at first use and shared through the cache directory."""
 
     def __init__(self, table: str, files: BucketFiles, cache: LookupCache, words: KeyWords) -> None:
         """``table`` is the path of the table; it keeps the table's lookup files apart from the files of its copies."""
@@ -50,9 +50,9 @@ class StoredRows:
 
     @timed("lookup")
     def newest(self, runs: Sequence[SortedRun], keys: pa.Table, on_found: OnFound | None = None) -> Hits:
-        """For each key its row in the first of the runs that holds the key; tombstones count, deleted rows do not.
+        """For each key its row in the first run that has the key; retracts count, deleted rows do not.
 
-        ``keys`` are sorted by key, each once; ``runs`` newest first. ``on_found`` hears of every row that is given.
+        ``keys`` are sorted, each once; ``runs`` are newest first. ``on_found`` is called for every returned row.
         """
         probe = ProbeKeys(keys, self._words)
         found = np.zeros(keys.num_rows, np.bool_)
@@ -82,7 +82,7 @@ class StoredRows:
 
     @timed("lookup")
     def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> LookupFile:
-        """Build the lookup file of a data file from all of its rows, whether they are deleted or not."""
+        """Build the lookup file of a data file from all of its rows, including deleted ones."""
         self._known.add(file.file_name)
         name = self._name(file.file_name)
         built = self._cache.build(name, self._words, self._files.row_schema, rows)
@@ -91,11 +91,11 @@ class StoredRows:
         return built
 
     def has_copy(self, file: DataFileMeta) -> bool:
-        """Whether there is a lookup file of a data file, so that ``batches`` need not read that."""
+        """Whether a data file has a lookup file, so that ``batches`` need not read the data file."""
         return self._opened_copy(file) is not None
 
     def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
-        """The live rows of a file in key order, read from its lookup file: takes disk space instead of memory."""
+        """The live rows of a file in key order, from its lookup file: uses disk space instead of memory."""
         deleted = self._files.deleted(file)
         position = 0
         for rows in self._read(file, LookupFile.verified).batches(batch_rows):
@@ -103,7 +103,7 @@ class StoredRows:
             position += rows.num_rows
 
     def keep_only(self, files: Iterable[DataFileMeta]) -> None:
-        """Rows are now looked up only in these files: former ones lose their lookup files."""
+        """Declare that lookups use only these files from now on: deletes the lookup files of former ones."""
         kept = {file.file_name for file in files}
         for file_name in self._known - kept:
             self._cache.discard(self._names(file_name))
@@ -151,7 +151,7 @@ class StoredRows:
         return merge_hits([Hits(np.zeros(0, np.int64), self._files.row_schema.empty_table()), *parts])
 
     def _read(self, file: DataFileMeta, read: Callable[[LookupFile], T]) -> T:
-        """What ``read`` finds in the lookup file; a damaged one is built again from the data file."""
+        """The result of ``read`` on the lookup file; rebuilds a damaged one from the data file."""
         try:
             return read(self._open(file))
         except BrokenLookupFile:
@@ -166,7 +166,7 @@ class StoredRows:
         return opened
 
     def _opened_copy(self, file: DataFileMeta) -> LookupFile | None:
-        """The lookup file that is there already, which now stays open; None when there is none."""
+        """The existing lookup file, which now stays open; None if there is none."""
         opened = self._opened.get(file.file_name)
         if opened is None:
             opened = self._cache.open(self._name(file.file_name), self._words, self._files.row_schema)
@@ -178,9 +178,9 @@ class StoredRows:
         return self._name_in(file_name, self._files.schema_id, self._form)
 
     def _names(self, file_name: str) -> set[str]:
-        """Those of all schema versions, in both forms."""
+        """The names for all schema versions, in both forms."""
         return {self._name_in(file_name, id_, form) for id_ in self._files.schema_ids for form in _FORMS}
 
     def _name_in(self, file_name: str, schema_id: int, form: str) -> str:
-        """Rows are kept in the schema of their reader, so each schema version has its own copy."""
+        """The name for one schema version: a copy has its rows in the schema of its reader."""
         return f"{self._table}/{file_name}-{schema_id}{form}"

@@ -1,7 +1,7 @@
 """Statistics about the rows of a table, for the planners of engines.
 
-Implements Paimon's ANALYZE: a file in ``statistics/`` has the number of rows and the statistics of columns, and an
-ANALYZE snapshot without changes names it. Later snapshots continue to name it until the schema changes.
+Implements Paimon's ANALYZE: a file in ``statistics/`` has the number of rows and the statistics of columns. An ANALYZE
+snapshot without changes names it. Later snapshots name it too, until the schema changes.
 
 The durable steps are the statistics file, then the snapshot. An interruption between them leaves a file that no
 snapshot names, which ``remove-orphans`` removes.
@@ -36,10 +36,10 @@ class Analyzed:
 
 
 def analyze(table: Table, job: Job, columns: Sequence[str] | None = None) -> Analyzed | None:
-    """Read the newest snapshot and publish statistics of it; of these columns, by default of all.
+    """Read the newest snapshot and publish its statistics, of these columns or of all.
 
-    None for a table without snapshots. Raises ConfigError for missing columns, and CommitConflict if the schema changes
-    or others keep committing: then nothing is published.
+    None for a table without snapshots. Raises ConfigError for missing columns. If the schema changes or others keep
+    committing, raises CommitConflict and publishes nothing.
     """
     chosen = _chosen(table, columns)
     commit = job.commit_to(table)
@@ -50,7 +50,7 @@ def analyze(table: Table, job: Job, columns: Sequence[str] | None = None) -> Ana
     found, row_count = _gathered(table, snapshot, chosen, job)
     size_bytes = _merged_size(state, snapshot, row_count)
     if table.refreshed() is not table:
-        raise CommitConflict(f"{table.paths.root}: its schema changed while its rows were read; analyze it again")
+        raise CommitConflict(f"{table.paths.root}: the schema changed during the analysis; analyze the table again")
     document = _document(table, snapshot, row_count, size_bytes, found)
     name = f"stat-{job.environment.new_uuid()}-0"
     path = table.paths.statistics_file(name)
@@ -58,7 +58,7 @@ def analyze(table: Table, job: Job, columns: Sequence[str] | None = None) -> Ana
     try:
         done = commit.analyze(next(job.identifiers), name)
     except CommitConflict:
-        # Unreferenced: the one snapshot that would have named it was not published.
+        # Unreferenced: its only snapshot was not published.
         table.io.delete(path)
         raise
     published = done.analyze.id if done.analyze is not None else snapshot.id
@@ -96,7 +96,7 @@ def _add(found: Sequence[ColumnStatistics], rows: pa.Table) -> None:
 
 
 def _merged_size(state: TableState, snapshot: Snapshot, row_count: int) -> int:
-    """The part of the files' bytes that the rows make up which readers see."""
+    """The bytes of the rows that readers see, estimated from the size of the files."""
     stored_bytes = sum(file.file_size_bytes for files in state.files.values() for file in files)
     stored_rows = snapshot.total_record_count
     return stored_bytes * row_count // stored_rows if stored_rows else 0

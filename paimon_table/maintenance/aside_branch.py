@@ -1,12 +1,12 @@
-"""A branch in which the content of a table is rebuilt, unseen by the table's readers.
+"""A branch in which a table is rebuilt, invisible to the table's readers.
 
-It is a Paimon branch: its files are in the table's directories, and expiry and orphan removal see that it needs them.
-Its schemas are copies of the table's, version by version, so that a file means the same in both. The table gets a new
-version first. Options that the table cannot take while it holds its present content may differ from the table's. Such
-options apply to the branch only, until the table has the new content (``take_over``).
+It is a Paimon branch: its files are in the table's directories, and expiry and orphan removal keep them. Its schemas
+are copies of the table's, version by version, so that a file means the same in both. A new version is published in the
+table first. Options that do not fit the table's current content may differ. They apply only to the branch until the
+table has the new content (``take_over``).
 
-Only the rebuild writes the branch. Files that it no longer needs are removed one by one, and the snapshot that names
-them last. So a later removal finds the files that an interrupted one left.
+Only the rebuild writes the branch. It removes unneeded files one by one, and their snapshot last. So a later removal
+finds the files that an interrupted one left.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from paimon_table.table import Table
 from paimon_table.validation.table_validation import validate_table
 
 Changed = Mapping[str, str | None]
-"""Options with values other than the table's; None: it is not set."""
+"""Options with other values than the table's; None: unset."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsideBranch:
-    """The branch ``name`` of a table, whether it is there or not."""
+    """The branch ``name`` of a table, which may not exist."""
 
     io: FileIO
     table_paths: TablePaths
@@ -59,25 +59,27 @@ class AsideBranch:
         return bool(schema_ids(self.io, self.paths))
 
     def begin(self) -> None:
-        """Make the branch, without snapshots. Idempotent; ConfigError for options that the table cannot have."""
+        """Create the branch, without snapshots. Idempotent; raises ConfigError for invalid options."""
         check_branch_name(self.name)
         newest = max(schema_ids(self.io, self.table_paths))
         validate_table(self._of_branch(read_schema(self.io, self.table_paths, newest)))
         self._follow()
 
     def open(self) -> Table:
-        """The branch as a table to write, with all schemas that the table has now; ConfigError when it is gone."""
+        """The branch as a table to write, with all current schemas of the table. Raises ConfigError if the branch is
+        missing."""
         if self.is_there:
             self._follow()
         table = Table.open_line(self.io, self.paths)
         if table is None:
             raise ConfigError(
-                f"branch {self.name!r} of {self.table_paths.root} is gone, and with it what was built there"
+                f"branch {self.name!r} of {self.table_paths.root} was removed, and with it the rebuilt rows: start the "
+                "rebuild again"
             )
         return replace(table, publisher=_BranchPublisher(self))
 
     def tidy(self, user: str) -> None:
-        """Remove the snapshots before the newest one of ``user``, which finds its last commit there."""
+        """Remove the snapshots before the newest one of ``user``, who needs it to find its last commit."""
         table = self.open()
         own = table.snapshots.newest_of_user(user)
         over = [] if own is None else [snapshot for snapshot in _snapshots(table) if snapshot.id < own.id]
@@ -86,8 +88,8 @@ class AsideBranch:
         kept = metadata_names(ManifestReader(self.io, self.paths), own)
         files, metadata = FilesToRemove(table.context), MetadataToRemove(table.context, kept)
         for snapshot in (*over[1:], own):
-            # Proof: nothing else names files of the branch, and files that a snapshot has deleted never come back in
-            # it.
+            # Proof: nothing else names files of the branch, and files that a snapshot deleted never return in the
+            # branch.
             files.add_deleted(snapshot, (), keeps_appended=False)
         for snapshot in over:
             files.add_changelog(snapshot, ())
@@ -100,8 +102,8 @@ class AsideBranch:
     def remove(self, *, is_taken: bool) -> None:
         """Remove the branch with all files that only it needs.
 
-        ``is_taken``: what its newest snapshot holds is the table's. Idempotent; files that an interrupted removal no
-        longer knows are left to ``remove-orphans``.
+        ``is_taken``: the table has the content of its newest snapshot. Idempotent; leaves files that an interrupted
+        removal lost track of to ``remove-orphans``.
         """
         with suppress(CorruptFile):
             self._remove_files(is_taken)
@@ -121,7 +123,7 @@ class AsideBranch:
             for entry in live_entries(reader.entries_in(reader.all_manifests(newest))):
                 files.add(entry)
         for snapshot in snapshots:
-            # Proof: as in tidy; of what the table takes over nothing is a changelog, a manifest or deleted before.
+            # Proof: as in tidy; the table takes over no changelog, no manifest and no file that was deleted before.
             files.add_changelog(snapshot, ())
             _add_metadata(metadata, snapshot)
         for snapshot in snapshots[1:]:
@@ -132,7 +134,7 @@ class AsideBranch:
         self.io.delete_all([absolute(self.paths, path) for path in (*files.paths, *metadata.paths)])
 
     def _follow(self) -> None:
-        """Copy the schema versions that the table has and the branch has not."""
+        """Copy the schema versions that the branch lacks from the table."""
         own = FilePublisher(self.io, self.paths)
         there = set(schema_ids(self.io, self.paths))
         for schema_id in schema_ids(self.io, self.table_paths):
@@ -140,7 +142,8 @@ class AsideBranch:
                 own.publish_schema(self._of_branch(read_schema(self.io, self.table_paths, schema_id)))
 
     def publish_schema(self, schema: TableSchema) -> bool:
-        """Publish a version in the table, then here; False when the table has another one, which is here then too."""
+        """Publish a version in the table, then in the branch. False if the table has another one, which is then
+        copied."""
         newest = read_schema(self.io, self.table_paths, max(schema_ids(self.io, self.table_paths)))
         is_new = self.table_publisher.publish_schema(self._of_table(schema, newest))
         self._follow()
@@ -158,7 +161,7 @@ class AsideBranch:
 
 @dataclass(frozen=True, slots=True)
 class _BranchPublisher:
-    """Makes versions of the branch visible."""
+    """Publishes versions of the branch."""
 
     branch: AsideBranch
 
@@ -172,7 +175,7 @@ class _BranchPublisher:
 
 
 def _snapshots(table: Table) -> list[Snapshot]:
-    """Those that are there, oldest first."""
+    """The existing snapshots, oldest first."""
     return list(table.snapshots.newest_first())[::-1]
 
 

@@ -1,8 +1,8 @@
 """Statistics of the values in one column, gathered piece by piece with bounded memory.
 
-Implements Paimon's ``ColStats``: number of different values, smallest and largest value as text, NULLs, lengths. As
-Paimon's own ANALYZE does, texts and bytes get lengths and no smallest value, and values of other types have the length
-that Spark gives their type. Nested columns get their NULLs alone.
+Implements Paimon's ``ColStats``: number of different values, smallest and largest value as text, NULLs, lengths. As in
+Paimon's ANALYZE, texts and bytes get lengths and no smallest value, and values of other types have the length of their
+Spark type. Nested columns get only their NULL count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import xxhash
 from paimon_table.types import BINARIES, CHARACTERS, TIMESTAMPS, DataField, Root
 
 MOST_HASHES = 1 << 14
-"""Different values that are counted one by one; the number of more is estimated, mostly within two percent."""
+"""Up to this number, different values are counted exactly; a larger number is estimated, mostly within two percent."""
 
 _HASH_SPACE = 1 << 64
 _LENGTHS = {
@@ -48,14 +48,14 @@ class DistinctValues:
     is_cut: bool = False
 
     def add(self, hashes: Hashes) -> None:
-        """Note these values, of which some may have been seen."""
+        """Add these values, some of which may have been added before."""
         merged = np.unique(np.concatenate([self.smallest, hashes]))
         self.is_cut |= len(merged) > MOST_HASHES
         self.smallest = merged[:MOST_HASHES]
 
     @property
     def count(self) -> int:
-        """How many different values there were."""
+        """The number of different values."""
         if not self.is_cut:
             return len(self.smallest)
         return round((MOST_HASHES - 1) * _HASH_SPACE / int(self.smallest[-1]))
@@ -63,7 +63,7 @@ class DistinctValues:
 
 @dataclass(slots=True)
 class ColumnStatistics:
-    """One column, as far as its values have been seen."""
+    """The statistics of the values of one column that were added so far."""
 
     column: DataField
     value_count: int = 0
@@ -76,7 +76,7 @@ class ColumnStatistics:
     distinct: DistinctValues = field(default_factory=DistinctValues)
 
     def add(self, values: pa.ChunkedArray) -> None:
-        """The values of more rows."""
+        """Add the values of more rows."""
         self.null_count += values.null_count
         if self.column.type.is_nested:
             return
@@ -106,7 +106,7 @@ class ColumnStatistics:
             self.extremes = pa.concat_arrays([pa.array([found["min"]]), pa.array([found["max"]])]).cast(present.type)
 
     def to_json(self) -> dict[str, object]:
-        """The members of the column in a statistics file; unknown ones are left out."""
+        """The JSON members of the column in a statistics file; leaves out unknown ones."""
         known: dict[str, object] = {"colId": self.column.id}
         if self.column.type.is_nested:
             return {**known, "nullCount": self.null_count}
@@ -132,7 +132,7 @@ class ColumnStatistics:
 
 
 def _texts(values: pa.Array, column: DataField) -> list[str]:
-    """Values in the form in which Java's serializers read them back."""
+    """Values in the form that Java's serializers read."""
     match column.type.root:
         case Root.BOOLEAN:
             return [str(value).lower() for value in values.to_pylist()]
@@ -156,7 +156,7 @@ def _float_text(value: np.floating[npt.NBitBase]) -> str:
 
 
 def _hashes(values: pa.Array, column: DataField) -> Hashes:
-    """A 64-bit hash of each value, spread evenly."""
+    """A 64-bit hash of each value, evenly distributed."""
     root = column.type.root
     if root in CHARACTERS | BINARIES | {Root.DECIMAL, Root.BOOLEAN}:
         texts = values.cast(pa.string()) if root in (Root.DECIMAL, Root.BOOLEAN) else values

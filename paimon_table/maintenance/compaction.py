@@ -1,6 +1,6 @@
 """Compacting a table in a separate job, bucket by bucket, while others write the table.
 
-Publishes COMPACT snapshots with the changelog that the compactions find, as a writer of the table would have.
+Publishes COMPACT snapshots with the changelog of the compactions, as a writer of the table would.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from paimon_table.table import Table
 from paimon_table.write.writer import open_writer
 
 Chosen = Callable[[bytes], bool]
-"""Whether a partition, by its serialized row, is meant."""
+"""Whether a partition, by its serialized row, is chosen."""
 
 
 def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted:
-    """Compact the buckets of the chosen partitions: as their strategy wants it, or all of each into its highest level.
+    """Compact the buckets of the chosen partitions: by their strategy, or with ``fully`` into their highest level.
 
     Raises CommitConflict if others keep changing the same files. Published results stay, also after other exceptions.
     """
@@ -36,9 +36,9 @@ def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted
 def would_compact(
     table: Table, job: Job, chosen: Chosen, *, fully: bool, also_pending: bool = False
 ) -> dict[BucketId, tuple[DataFileMeta, ...]]:
-    """The buckets that ``compact`` would change now, with all of their files; of postponed ones those that wait.
+    """The buckets that ``compact`` would change now, with all of their files; for postponed buckets the waiting files.
 
-    With ``also_pending`` those too that ``compact_pending`` would.
+    With ``also_pending`` also those of ``compact_pending``.
     """
     state, ctx = table.state(), compacting(table.context)
     live = state.live_files()
@@ -66,7 +66,7 @@ def compact_pending(table: Table, job: Job, chosen: Chosen) -> Compacted:
 
 
 def unseen(table: Table, state: TableState) -> list[BucketId]:
-    """The buckets with rows that compaction has not shown yet to readers of the table or of its changelog."""
+    """The buckets with rows that readers of the table or its changelog do not see before a compaction."""
     options = replace(table.options, lookup_compact="radical")
     if options.changelog_producer == "full-compaction":
         due = table.due_compactions(state, fully=True, is_appended=True)
@@ -78,7 +78,7 @@ def unseen(table: Table, state: TableState) -> list[BucketId]:
 
 
 def compacting(ctx: TableContext) -> TableContext:
-    """The table as a job sees that is there to compact it: ``write-only`` is for the others."""
+    """The table for a compacting job, without ``write-only``, which applies to other writers."""
     return replace(ctx, options=replace(ctx.options, write_only=False))
 
 

@@ -1,4 +1,4 @@
-"""Damage of a table's files, as values: which file, how, and what needs it."""
+"""Damage of a table's files, as values: the file, the damage, and what needs the file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from paimon_table.metadata.holders import Holder, Holding
 
 @dataclass(slots=True)
 class Needs:
-    """Who needs a file: ranges of snapshots, of the table or of branches, and tags and changelogs."""
+    """What needs a file: ranges of snapshots of the table or of branches, tags and changelogs."""
 
     spans: list[tuple[str | None, int, int]] = field(default_factory=list)
     """Branch (None: the table itself), first and last number; rising in each branch."""
     others: list[str] = field(default_factory=list)
 
     def add(self, holder: Holder) -> None:
-        """``holder`` needs the file; snapshots of a branch come in rising order."""
+        """Note that ``holder`` needs the file; snapshots of a branch must arrive in rising order."""
         if holder.kind is Holding.SNAPSHOT:
             self.add_span(holder.branch, int(holder.name), int(holder.name))
         elif str(holder) not in self.others[-1:]:
@@ -28,7 +28,7 @@ class Needs:
         self.spans.append((branch, first, last))
 
     def includes(self, snapshot_id: int) -> bool:
-        """Whether a snapshot of the table itself does."""
+        """Whether a snapshot of the table itself needs the file."""
         return any(branch is None and first <= snapshot_id <= last for branch, first, last in self.spans)
 
     def __str__(self) -> str:
@@ -43,14 +43,14 @@ def _span_text(span: tuple[str | None, int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file that is not as it must be."""
+    """A missing or damaged file."""
 
     path: str
     what: str
     """Such as "is missing", "has 12 bytes instead of 80"."""
     needs: Needs = field(default_factory=Needs)
     partition: bytes | None = None
-    """Of a data file, as a serialized row; None for other files."""
+    """The partition of a data file, as a serialized row; None for other files."""
     bucket: int | None = None
 
 
@@ -60,7 +60,7 @@ class WrongHint:
 
     path: str
     found: str | None
-    """None: there is none."""
+    """None: the hint must not exist."""
     right: int
 
 
@@ -71,9 +71,9 @@ class Inspection:
     damages: tuple[Damage, ...] = ()
     hints: tuple[WrongHint, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
-    """Of the table itself, those that cannot be read included."""
+    """The snapshots of the table itself, including unreadable ones."""
     file_count: int = 0
-    """Data, changelog and index files that were looked for."""
+    """The number of data, changelog and index files that were checked."""
 
     @property
     def newest_id(self) -> int | None:
@@ -81,10 +81,10 @@ class Inspection:
 
     @property
     def newest_whole_id(self) -> int | None:
-        """The newest snapshot that no damage concerns."""
+        """The newest undamaged snapshot."""
         return max((i for i in self.snapshot_ids if not any(d.needs.includes(i) for d in self.damages)), default=None)
 
     @property
     def newest_is_whole(self) -> bool:
-        """Whether readers of the table as it is now meet none of the damages."""
+        """Whether readers of the newest snapshot meet no damage."""
         return self.newest_id == self.newest_whole_id

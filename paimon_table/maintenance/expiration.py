@@ -19,7 +19,7 @@ from paimon_table.surroundings import now_ms, random_uuid
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Clock, random ids, claims of writers, the listener for removed files, and known facts about a table."""
+    """Clock, random ids, claims of writers, the observer of removed files, and cached facts about a table."""
 
     clock_ms: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = random_uuid
@@ -30,23 +30,23 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The removed content, or the content that would be removed."""
+    """The content that was or would be removed."""
 
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
     file_count: int = 0
-    """Data and changelog files, with the files that belong to them."""
+    """Data and changelog files, with their extra files."""
     size_bytes: int = 0
     metadata_count: int = 0
     keeper: Keeper | None = None
-    """Who keeps more than the options ask for."""
+    """Who keeps more snapshots than the options ask for."""
     finished: int = 0
-    """Removals of processes that died, which were finished."""
+    """The number of interrupted removals that were finished."""
     dropped: int = 0
-    """Those that were left as they are, see ``Finished``: ``remove-orphans`` finds their unreferenced files."""
+    """The removals that were given up, see ``Finished``: ``remove-orphans`` finds their unreferenced files."""
 
     def with_more(self, expiry: Expiry) -> Expired:
-        """This together with what another expiry has removed."""
+        """This and the content of another expiry."""
         removal = expiry.removal
         return replace(
             self,
@@ -64,8 +64,8 @@ def expire(
 ) -> Expired:
     """Expire all content past its retention, by the options or ``limits`` of snapshots, in at most this many rounds.
 
-    Work that earlier processes have left is finished first. Safe beside writers, readers and others that expire the
-    same table. CorruptFile when the needs of tags, branches and consumers are unknown.
+    Finishes interrupted removals first. Safe beside writers, readers and other expiries of the same table. Raises
+    CorruptFile if the needs of tags, branches and consumers are unknown.
     """
     chosen = limits or Limits.of_snapshots(ctx.options.retention)
     of_logs = Limits.of_changelogs(ctx.options.retention)
@@ -83,9 +83,9 @@ def expire(
 def _repeat(
     ctx: TableContext, surroundings: Surroundings, rounds: int | None, plan: Callable[[], Expiry], done: Expired
 ) -> Expired:
-    """Plan and remove until nothing is left to expire, or this many times; adds to the result.
+    """Plan and remove until nothing more expires, or this many times; adds to the result.
 
-    It is planned again if a new consumer reads next what would be removed.
+    If a new consumer needs a snapshot of the plan, it plans again.
     """
     for number in itertools.count():
         expiry = Expiry() if number == rounds else plan()
@@ -113,7 +113,7 @@ _NO_LIMIT = 1 << 40
 
 
 def _write_missing_hints(ctx: TableContext) -> None:
-    """Readers of tables with many snapshots need no listing then, as after an expiry of Java's."""
+    """Write missing hints, so that readers of tables with many snapshots need no listing, as after Java's expiry."""
     earliest = ctx.snapshots.earliest_id()
     if earliest is not None and not ctx.io.exists(ctx.paths.earliest_hint):
         ctx.snapshots.write_earliest_hint(earliest)

@@ -1,6 +1,6 @@
-"""Which names in a table's directories belong to files that writers of Paimon tables make. Pure.
+"""Recognises the names that Paimon writers give to files in a table's directories. Pure.
 
-Everything else may belong to another program: it is reported and left alone.
+Every other file may belong to another program: it is reported and kept.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _KEPT = {
     "consumer": re.compile(r"consumer-.+"),
 }
 BRANCHED = tuple(_KEPT)
-"""Directories that each branch has too."""
+"""Directories of the table that each branch also has."""
 
 SHARED = tuple(_PAYLOADS)
-"""Directories of files that snapshots of the table and of its branches name."""
+"""Directories whose files snapshots of the table and of its branches share."""
 
 _OTHERS = ("branch", "tidemark")
 _BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
@@ -42,10 +42,10 @@ _DATA = re.compile(rf".*{_UUID}-\d+(?:\.\w+)+")
 
 
 class FileKind(Enum):
-    """The fate of an unreferenced file."""
+    """What happens to an unreferenced file."""
 
     PAYLOAD = "removed once it is old enough: its writer has not published it"
-    KEPT = "stays: it counts from its creation on"
+    KEPT = "stays: it is valid from its creation on"
     UNKNOWN = "stays: no Paimon writer uses such names"
 
 
@@ -54,7 +54,7 @@ class FileNamesOf:
     """The names that files of one table can have."""
 
     prefixes: tuple[str, ...]
-    """Of data and changelog files, in any version of the schema."""
+    """The prefixes of data and changelog files, in any version of the schema."""
     partition_keys: tuple[str, ...]
 
     @staticmethod
@@ -94,5 +94,5 @@ def kind_in(directory: str, name: str) -> FileKind:
 
 
 def is_own_directory(name: str) -> bool:
-    """Whether the directory of a table has this one for other things than rows."""
+    """Whether this directory of a table is for other files than rows."""
     return name in _PAYLOADS or name in _KEPT or name in _OTHERS

@@ -4,14 +4,14 @@ The inspection checks that
 
 - schema and snapshot files have no gaps and can be read,
 - manifests can be read, and have the sizes and counts that the metadata states,
-- data, changelog and index files exist with the sizes that manifests state,
-- the index files of the newest snapshot hold what was written,
-- optionally, the rows of the newest snapshot can be read. Otherwise the inspection reads no data files.
+- data, changelog and index files exist with the sizes in the manifests,
+- the index files of the newest snapshot have the content that was written,
+- optionally, the rows of the newest snapshot can be read. Without this option the inspection reads no data files.
 
 It always verifies the table's own checksums of snapshots, manifests and index files. It verifies the checksums of data
 files if it reads rows.
 
-It repairs only hint files: the names of the other files in their directory say the same.
+It repairs only hint files, whose content follows from the names of the other files in their directory.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class OpenedDespiteDamage:
     """A table of which at least one schema can be read."""
 
     ctx: TableContext
-    """With the newest schema that can be."""
+    """The table with its newest readable schema."""
     damages: tuple[Damage, ...]
-    """Of the table's schema files."""
+    """The damage of the table's schema files."""
 
 
 def open_despite_damage(io: FileIO, root: str) -> OpenedDespiteDamage:
@@ -81,7 +81,7 @@ def _schemas(io: FileIO, paths: TablePaths, ids: list[int]) -> tuple[dict[int, T
 
 
 def inspect(opened: OpenedDespiteDamage, job: Job, *, reads_rows: bool = False) -> Inspection:
-    """Look at everything; changes nothing. Commits and expiries of others at the same time are not damage."""
+    """Inspect everything; changes nothing. Concurrent commits and expiries of others are not damage."""
     ctx = opened.ctx
     io, paths = ctx.io, ctx.paths
     needed = NeededFiles(ctx)
@@ -108,7 +108,8 @@ def inspect(opened: OpenedDespiteDamage, job: Job, *, reads_rows: bool = False) 
 
 
 def mend_hints(io: FileIO, hints: Iterable[WrongHint]) -> None:
-    """Write the correct hints. Nothing is lost: the names of the files next to them say the same."""
+    """Write the correct hints. No information is lost, because hints follow from the names of the files next to
+    them."""
     for hint in hints:
         io.write(hint.path, str(hint.right).encode())
 
@@ -120,7 +121,7 @@ def _read(io: FileIO, holder: Holder, needed: NeededFiles) -> None:
     try:
         snapshot = holder.read(io)
         if holder.kind is Holding.SNAPSHOT and snapshot.id != int(holder.name):
-            needed.note(holder.path, f"holds snapshot {snapshot.id}", holder)
+            needed.note(holder.path, f"has the content of snapshot {snapshot.id}", holder)
             return
     except FileNotFoundError:
         return  # expired or deleted since
@@ -140,7 +141,7 @@ def _ids(found: Iterable[Holder]) -> list[int]:
 
 
 def _missing(ids: list[int]) -> list[int]:
-    """Missing numbers; only the first ones if a file with a stray name makes the gap immense."""
+    """The missing numbers; only the first ones if a stray file name makes the gap very large."""
     there = set(ids)
     left_out = (number for number in range(min(ids), max(ids)) if number not in there) if ids else ()
     return list(islice(left_out, _MOST_MISSING))
@@ -158,7 +159,7 @@ def _unreadable(error: Exception) -> str:
 
 
 def _file_damages(ctx: TableContext, files: Mapping[str, NeededFile], job: Job) -> list[Damage]:
-    """Files that are missing or have another size; every directory is listed once."""
+    """Files that are missing or have another size; lists every directory once."""
     by_directory: dict[str, list[NeededFile]] = {}
     for file in files.values():
         by_directory.setdefault(file.path.rpartition("/")[0], []).append(file)

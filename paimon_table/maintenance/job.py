@@ -1,4 +1,4 @@
-"""The inputs of a maintenance job from its caller: an environment, and an observer."""
+"""What the caller passes to a maintenance job: an environment, and an observer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 
 ATTEMPTS = 5
-"""How often a step is repeated because others have committed to the same files."""
+"""How often a step is repeated because other writers committed to the same files."""
 
 
 class Progress(Protocol):
-    """Watches a job. May raise in ``advance``, and only there: the job then removes what it has written and ends."""
+    """Observes a job. ``advance`` may raise to end the job, which then removes the files it has written."""
 
     def begin(self, step: str, count: int, unit: str = "rows") -> None:
-        """A step begins that goes through this many stored rows, or other items."""
+        """Report the start of a step over this many stored rows, or other items."""
         ...
 
     def advance(self, count: int) -> None:
@@ -37,7 +37,7 @@ class Unwatched:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job: its commits have a user of their own, and rising identifiers."""
+    """One job: its commits have a unique user and rising identifiers."""
 
     environment: WriterEnvironment
     progress: Progress = field(default_factory=Unwatched)

@@ -1,4 +1,4 @@
-"""The files that the holders of a table need, found by reading all of their metadata once, damaged or not."""
+"""Finds the files that the holders of a table need, by reading all of their metadata once, even if it is damaged."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from paimon_table.metadata.table_context import TableContext
 
 @dataclass(slots=True)
 class NeededFile:
-    """A data, changelog or index file as the metadata wants it."""
+    """A data, changelog or index file, as the metadata describes it."""
 
     path: str
     size_bytes: int | None
-    """None: the metadata does not say."""
+    """None: not in the metadata."""
     bucket: BucketId
     needs: Needs = field(default_factory=Needs)
 
 
 @dataclass(slots=True)
 class _Chain:
-    """The live files while the snapshots of one branch are followed from one to the next."""
+    """The live files of one branch, followed from snapshot to snapshot."""
 
     branch: str | None
     at: int
     live: dict[Identity, tuple[str, ...]] = field(default_factory=dict)
-    """Paths of each live file and what belongs to it."""
+    """The paths of each live file and its extra files."""
     since: dict[str, int] = field(default_factory=dict)
-    """Per path the snapshot from which on it is live."""
+    """By path, the snapshot from which on the file is live."""
 
 
 class NeededFiles:
-    """Collects what holders need, which come branch by branch, snapshots in rising order."""
+    """Collects the files that holders need. Holders must arrive branch by branch, with rising snapshots."""
 
     def __init__(self, ctx: TableContext) -> None:
         self.files: dict[str, NeededFile] = {}
         """By path."""
         self.damages: dict[str, Damage] = {}
-        """Of metadata, by path."""
+        """The damage of metadata files, by path."""
         self._ctx = ctx
         self._reader = ManifestReader(ctx.io, ctx.paths)
         self._checked: set[str] = set()
@@ -56,13 +56,13 @@ class NeededFiles:
         self._chain: _Chain | None = None
 
     def note(self, path: str, what: str, holder: Holder | None = None) -> None:
-        """Something is wrong with a metadata file, which ``holder`` needs."""
+        """Note the damage of a metadata file that ``holder`` needs."""
         damage = self.damages.setdefault(path, Damage(path, what))
         if holder is not None:
             damage.needs.add(holder)
 
     def add(self, holder: Holder, snapshot: Snapshot) -> None:
-        """The content of ``holder``."""
+        """Add the files that ``holder`` needs."""
         changelog = snapshot.changelog_manifest_list
         is_there = not holder.may_lack_changelog or self._is_there(changelog)
         if changelog is not None and is_there:
@@ -83,9 +83,9 @@ class NeededFiles:
         self._check_statistics(holder, snapshot)
 
     def _add_appended(self, holder: Holder, snapshot: Snapshot) -> None:
-        """Where a long-lived changelog was written without a changelog producer: the files that its snapshot added.
+        """Add the files that the snapshot added, for a long-lived changelog without a changelog producer.
 
-        Other writers remove their lists once the table has a producer; then the files are not needed.
+        If the table got a producer later, other writers remove the lists, and the files are not needed.
         """
         is_append = snapshot.commit_kind is CommitKind.APPEND and producer_of(self._ctx, snapshot) == NO_PRODUCER
         if holder.branch is None and is_append and self._is_there(snapshot.delta_manifest_list):
@@ -98,7 +98,7 @@ class NeededFiles:
         return manifest_list is not None and self._ctx.io.exists(self._ctx.paths.manifest_file(manifest_list))
 
     def end_chain(self) -> None:
-        """The next snapshot does not follow the one before, or its files are not known."""
+        """End the chain: the next snapshot is not the successor, or its files are unknown."""
         chain, self._chain = self._chain, None
         if chain is not None:
             for path, first in chain.since.items():
@@ -159,7 +159,7 @@ class NeededFiles:
             return None
 
     def _entries(self, holder: Holder, manifests: Iterable[ManifestFileMeta]) -> list[ManifestEntry] | None:
-        """All entries; None when a manifest cannot be read."""
+        """All entries; None if a manifest cannot be read."""
         manifests = list(manifests)
         known = [m.file_name for m in manifests if m.file_name in self._broken]
         for name in known:
@@ -220,7 +220,7 @@ class NeededFiles:
             self.files[path].needs.add(holder)
 
     def _paths(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """The paths of an entry's file and of the files that belong to it; adds them to ``files``."""
+        """The paths of an entry's file and its extra files; adds them to ``files``."""
         file: DataFileMeta = entry.file
         directory = self._ctx.bucket_dir(entry.bucket)
         path = self._ctx.paths.data_file(directory, file)

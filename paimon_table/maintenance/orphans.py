@@ -1,14 +1,14 @@
-"""Files of a table that nothing references: what writers have left behind that were killed before they could publish.
+"""Orphans: files of a table that nothing references, left by writers that were killed before they published.
 
-Implements Paimon's clean-up of orphan files, with narrower rules. A file is removed only if writers of Paimon tables
-give such names, and if it is older than any commit can take. Also no snapshot, changelog or tag of the table or of a
-branch may refer to its name.
+Implements Paimon's clean-up of orphan files, with narrower rules. A file is removed only if it has a name of Paimon's
+writers, if it is older than the longest commit, and if no snapshot, changelog or tag of the table or of a branch refers
+to its name.
 
-Files of other tables stay: links are not followed, and directories with a table of their own are skipped.
+Files of other tables stay: the search does not follow links, and skips directories that contain a table.
 
-Why nothing goes that is referred to: files are listed before references are read, and references are read again until
-nothing new has been published. If a listed file is published after that, it was written longer than ``older_than_ms``
-ago, by a commit that took all that time. References to a file that has expired never come back.
+Why no referenced file is removed: files are listed before references are read, and references are read again until
+nothing new was published. A listed file that is published later was written more than ``older_than_ms`` ago, so its
+commit took that long. References to an expired file never return.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from paimon_table.storage.file_io import FoundFile
 from paimon_table.table import Table
 
 LEAST_AGE_MS = 24 * 3_600_000
-"""What Paimon takes for the longest time from the first file of a commit to its snapshot."""
+"""Paimon's limit for the time from the first file of a commit to its snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +51,28 @@ class Orphans:
     """The findings of a search."""
 
     files: tuple[Orphan, ...] = ()
-    """To be removed, by path."""
+    """The files to remove, by path."""
     young: tuple[Orphan, ...] = ()
-    """Not referred to either, but so young that a writer may be about to publish them."""
+    """Unreferenced files that are so young that a writer may still publish them."""
     unknown: tuple[str, ...] = ()
     """Paths of files and directories that do not belong to a Paimon table; the directories were not searched."""
     file_count: int = 0
-    """Files that were looked at."""
+    """The number of files that were checked."""
     references: References | None = field(default=None, repr=False, compare=False)
     """The references of the table read so far."""
 
 
 def check_age(older_than_ms: int, *, nobody_writes: bool) -> None:
-    """ConfigError for an age at which a file may still be about to be published, unless ``nobody_writes``."""
+    """Raises ConfigError for an age at which a file may still be published, unless ``nobody_writes``."""
     if older_than_ms < LEAST_AGE_MS and not nobody_writes:
         raise ConfigError(
-            "a running commit may have written files younger than a day, and would lose rows without them; give an age "
-            "of at least 1d. If nothing writes to the table, give --nobody-writes"
+            "files younger than a day may belong to a running commit, which would lose rows without them: set an age "
+            "of at least 1d. If nothing writes to the table, use --nobody-writes"
         )
 
 
 def find_orphans(table: Table, job: Job, older_than_ms: int) -> Orphans:
-    """Look for files that nothing references; changes nothing. Raises CorruptFile when a reference cannot be read."""
+    """Find files that nothing references; changes nothing. Raises CorruptFile if a reference cannot be read."""
     limit_ms = job.environment.clock_ms() - older_than_ms
     walk = _Walk(table)
     job.progress.begin("list directories", 0, "files")
@@ -90,9 +90,9 @@ def find_orphans(table: Table, job: Job, older_than_ms: int) -> Orphans:
 
 
 def remove_orphans(table: Table, orphans: Orphans, job: Job) -> tuple[Orphan, ...]:
-    """Remove the files that ``find_orphans`` has found; gives those that are gone.
+    """Remove the files of ``find_orphans``; returns the removed ones.
 
-    Later snapshots are read first, and the files that they refer to stay.
+    It first reads newer snapshots, whose files stay.
     """
     references = orphans.references or References(table.io, table.paths)
     while references.refresh(lambda _: None, lambda: None):
@@ -146,7 +146,7 @@ class _Walk:
     def _buckets(self) -> list[str]:
         """The directories of buckets, level by level; other entries that are not files are noted as unknown.
 
-        Links are unknown too, and so are directories that hold a table: their files may belong to other tables.
+        Links and directories that contain a table are unknown too, because their files may belong to other tables.
         """
         names, above, buckets = self._names, [self._root], []
         for level in range(len(names.partition_keys) + 1):

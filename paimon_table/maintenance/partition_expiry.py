@@ -1,7 +1,7 @@
 """Dropping partitions whose time has passed.
 
-Implements Paimon's partition expiry by the values of partitions (strategy values-time): a partition goes when its time
-is longer ago than ``partition.expiration-time``.
+Implements Paimon's partition expiry by the values of partitions (strategy values-time): drops a partition whose time is
+longer ago than ``partition.expiration-time``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class OldPartitions:
-    """The expired partitions, oldest values first up to the limit of one check, and those without a time, which
-    stay."""
+    """The expired partitions, oldest values first, up to the limit of one check; and the partitions without a time,
+    which stay."""
 
     over: dict[bytes, PartitionFacts]
     without_time: tuple[str, ...] = ()
-    """Directories of partitions whose values hold no time."""
+    """The directories of partitions whose values are not times."""
 
 
 def partitions_that_are_over(table: Table, now: datetime) -> OldPartitions:
-    """The partitions that one check drops at ``now``, a local time; none where the table keeps them for ever."""
+    """The partitions that a check drops at ``now``, a local time; none if the table never drops partitions."""
     ctx, options = table.context, table.options.retention
     if options.partition_expiration_time_ms is None or not table.schema.partition_keys:
         return OldPartitions({})
@@ -41,9 +41,9 @@ def partitions_that_are_over(table: Table, now: datetime) -> OldPartitions:
 
 
 def expire_partitions(table: Table, job: Job, now: datetime) -> list[PartitionFacts]:
-    """Drop expired partitions, in one snapshot or in batches as the options say; gives the dropped ones.
+    """Drop expired partitions, in one snapshot or in batches by the options; returns the dropped ones.
 
-    Raises CommitConflict if other writers keep committing to the partitions; partitions dropped before stay dropped.
+    Raises CommitConflict if other writers keep committing to the partitions; earlier drops stay.
     """
     over = list(partitions_that_are_over(table, now).over)
     size = table.options.retention.partition_expiration_batch_size or max(len(over), 1)

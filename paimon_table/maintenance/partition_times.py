@@ -1,8 +1,8 @@
 """The time in the values of a partition.
 
 Implements ``partition.timestamp-pattern``, in which ``$column`` stands for a value (by default that of the first
-column), and ``partition.timestamp-formatter``, a Java pattern for dates and times. Dates and timestamps are taken for
-what they are, written as 2024-01-31 and 2024-01-31 10:00:00.
+column), and ``partition.timestamp-formatter``, a Java pattern for dates and times. Values of type DATE and TIMESTAMP
+become texts such as 2024-01-31 and 2024-01-31 10:00:00.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class PartitionTimes:
 
     @staticmethod
     def of(fields: Sequence[DataField], options: RetentionOptions) -> PartitionTimes:
-        """ConfigError for a formatter that is not understood."""
+        """The times of a table's partitions; raises ConfigError for an unsupported formatter."""
         text = options.partition_timestamp_formatter
         return PartitionTimes(
             fields, options.partition_timestamp_pattern, DEFAULT_PATTERN if text is None else formatter_pattern(text)
         )
 
     def time(self, values: Sequence[object]) -> datetime | None:
-        """The time of a partition by its values; None where they hold none."""
+        """The time of a partition by its values; None if they are not a time."""
         texts = {f.name: _text_or_none(value, f) for f, value in zip(self.fields, values, strict=True)}
         if self.pattern is None:
             text = texts[self.fields[0].name]
@@ -74,7 +74,8 @@ def _text(value: object, field: DataField) -> str:
 
 
 def _moment(parts: Mapping[str, str | None]) -> datetime | None:
-    """The moment; days and hours that no month or day has count on, as in Paimon. None beyond the years 1 to 9999."""
+    """The moment. As in Paimon, excess days and hours run into the next month or day. None outside of the years 1 to
+    9999."""
     number = {name: int(text or 0) for name, text in parts.items()}
     months = number["y"] * 12 + number["M"] - 1
     try:

@@ -1,6 +1,6 @@
-"""Partitions named by a user, dropping them, and emptying a table.
+"""Drops partitions that a user names, and truncates tables.
 
-Implements Paimon's drop of partitions: an OVERWRITE snapshot that deletes their files and brings none.
+Implements Paimon's drop of partitions: an OVERWRITE snapshot that deletes their files and adds none.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class PartitionFacts:
     """The content of a partition."""
 
     directory: str
-    """Below the table; empty for one without partition columns."""
+    """The directory below the table; empty without partition columns."""
     bucket_count: int
     files: tuple[DataFileMeta, ...]
 
     @property
     def row_count(self) -> int:
-        """Stored rows."""
+        """The number of stored rows."""
         return sum(file.row_count for file in self.files)
 
     @property
@@ -52,16 +52,16 @@ def partition_facts(ctx: TableContext, state: TableState) -> dict[bytes, Partiti
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Partitions that are gone, as they were, and the snapshot; None when there were none any more."""
+    """The dropped partitions, with their former content, and the snapshot; None if they no longer existed."""
 
     partitions: Mapping[bytes, PartitionFacts]
     snapshot_id: int | None
 
 
 def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Dropped:
-    """Drop these partitions with all that they hold at that moment, in one snapshot.
+    """Drop these partitions with all of their content at that moment, in one snapshot.
 
-    CommitConflict when other writers keep committing to them; nothing is dropped then.
+    If other writers keep committing to them, raises CommitConflict and drops nothing.
     """
     wanted = set(partitions)
 
@@ -80,8 +80,8 @@ def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Drop
 def truncate(table: Table, job: Job) -> Dropped:
     """Remove all rows of a table of any kind in one snapshot; a table without files gets no snapshot.
 
-    Implements Paimon's truncateTable, which also removes index files. Raises CommitConflict if other writers keep
-    committing to the table; it is unchanged then.
+    Implements Paimon's truncateTable, which also removes index files. If other writers keep committing to the table,
+    raises CommitConflict and changes nothing.
     """
 
     def emptied(commit: TableCommit) -> Dropped:

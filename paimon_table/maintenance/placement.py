@@ -1,4 +1,4 @@
-"""Where the rows of one partition go when its buckets change: into a fixed number of buckets, or dynamic ones."""
+"""The new buckets of a partition's rows when its buckets change: a fixed number, or dynamic ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from paimon_table.schema.key_numbers import bucket_numbers, key_hashes
 from paimon_table.schema.table_schema import TableSchema
 
 MOST_OPEN = 16
-"""Runs that are read, and buckets that are written, at the same time: each holds about a row group in memory."""
+"""The number of runs to read, and of buckets to write, at the same time: each needs memory for about a row group."""
 
 Pass = tuple[list[int], list[int]]
-"""Old buckets with files, and new ones to which their rows go in one reading."""
+"""Old buckets with files, and the new buckets that get their rows in one pass."""
 
 
 class Placement(Protocol):
@@ -35,11 +35,11 @@ class Placement(Protocol):
 
     @property
     def total_buckets(self) -> int:
-        """The manifest entries of the new files."""
+        """The number of buckets for the manifest entries of the new files."""
         ...
 
     def passes(self, old: Sequence[int], present_count: int) -> Iterator[Pass]:
-        """The readings that move all rows of the ``old`` buckets, of which there are ``present_count``."""
+        """The passes that move all rows of the ``old`` buckets; the partition has ``present_count`` buckets."""
         ...
 
     def numbers(self, rows: pa.Table) -> npt.NDArray[np.integer]:
@@ -47,22 +47,22 @@ class Placement(Protocol):
         ...
 
     def write_index(self, ctx: TableContext, uuid: str) -> Iterator[tuple[int, IndexFileMeta]]:
-        """Write the index files that belong to the buckets; ``uuid`` is used for nothing else."""
+        """Write the index files of the buckets; ``uuid`` must be unique."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedPlacement:
-    """The hash of a row says its bucket."""
+    """The hash of a row determines its bucket."""
 
     schema: TableSchema
     function: str
     total_buckets: int
 
     def passes(self, old: Sequence[int], present_count: int) -> Iterator[Pass]:
-        """Buckets whose numbers differ modulo what both counts have in common share no keys.
+        """Buckets whose numbers differ modulo the common divisor of both counts share no keys.
 
-        All bucket functions take a remainder, and a number leaves the same one after its remainder was taken.
+        All bucket functions take a remainder of a hash, which is then the same modulo each divisor.
         """
         yield from fixed_passes(old, present_count, self.total_buckets)
 
@@ -76,7 +76,7 @@ class FixedPlacement:
 
 
 class DynamicPlacement:
-    """Every key hash has a bucket, as if one batch had brought all keys to an empty partition."""
+    """Every key hash has a bucket, as if one batch had written all keys to an empty partition."""
 
     def __init__(self, schema: TableSchema, options: TableOptions, hashes: Iterable[KeyHashes]) -> None:
         """``hashes``: the hashes of all keys, in parts."""
@@ -116,7 +116,7 @@ class DynamicPlacement:
 
 
 def fixed_passes(old: Sequence[int], present_count: int, count: int) -> Iterator[Pass]:
-    """The readings that move rows of ``old`` buckets into ``count`` ones; dynamic ones may hold any key."""
+    """The passes that move rows of ``old`` buckets into ``count`` buckets; dynamic ones may have any key."""
     common = gcd(present_count, count) if present_count > 0 else 1
     for remainder in range(common):
         there = [number for number in old if number % common == remainder]
@@ -126,7 +126,7 @@ def fixed_passes(old: Sequence[int], present_count: int, count: int) -> Iterator
 
 
 def dynamic_pass_count(options: TableOptions, row_count: int) -> int:
-    """About how many readings the rows of this many keys take on their way into dynamic buckets."""
+    """The estimated number of passes to move the rows of this many keys into dynamic buckets."""
     limits, assigners = FillLimits.of(options), assigner_count(options)
     each = -(-row_count // (assigners * limits.target_row_count))
     return -(-min(assigners * each, limits.bucket_count) // MOST_OPEN)

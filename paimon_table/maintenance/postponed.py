@@ -1,8 +1,8 @@
-"""Giving rows in postponed buckets (``bucket`` = -2) their buckets.
+"""Moves rows from postponed buckets (``bucket`` = -2) into their buckets.
 
 Implements Paimon's compaction of bucket -2. Files are replayed row by row, in the order of their creation, into
 ordinary writers of the buckets. One COMPACT snapshot removes them and adds all results of these writers, changelog
-included. So readers see the rows at once, and twice never.
+included. So readers see all rows at once, and none twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from paimon_table.table import Table
 from paimon_table.write.writer import Writer, open_writer
 
 BUFFERED_BYTES = 256 << 20
-"""Size in memory of the rows that all writers of a partition together hold before they flush."""
+"""The size in memory of the rows that all writers of a partition together buffer before a flush."""
 
 LEAST_BUFFER_BYTES = 4 << 20
 
@@ -40,10 +40,10 @@ LEAST_BUFFER_BYTES = 4 << 20
 def compact_postponed(
     table: Table, job: Job, chosen: Chosen, *, fully: bool = False, new_count: int | None = None
 ) -> Compacted:
-    """Give all postponed rows of the chosen partitions their buckets; ``fully`` as for ``compact``.
+    """Move all postponed rows of the chosen partitions into their buckets; ``fully`` as for ``compact``.
 
-    Partitions without buckets so far get ``new_count`` buckets, by default as many as the options say. Raises
-    CommitConflict if others keep compacting the same files; published results stay. ConfigError as for ``check_order``.
+    Partitions without buckets get ``new_count`` buckets, by default the number in the options. Raises CommitConflict if
+    others keep compacting the same files; published results stay. Raises ConfigError as ``check_order``.
     """
     commit = job.commit_to(table)
     state = commit.refresh()
@@ -63,11 +63,11 @@ def compact_postponed(
 
 
 def check_order(ctx: TableContext, files: Mapping[BucketId, Sequence[DataFileMeta]], partition: bytes) -> None:
-    """ConfigError where rows that wait may be older than rows of their keys that have their buckets.
+    """Raises ConfigError if waiting rows may be older than rows of their keys that are in buckets.
 
-    Writers that ignore waiting rows put rows into buckets once ALTER TABLE has given 'bucket' a number. Their files
-    have a schema with that number, and are younger than a waiting file. Who sets the option to -2 again says that this
-    is all right.
+    After an ALTER TABLE that sets 'bucket' to a number, writers that ignore waiting rows put rows into buckets. Their
+    files have a schema with that number, and are newer than a waiting file. If the user sets the option back to -2, the
+    rows are accepted.
     """
     waiting = _waiting(files, partition)
     if not waiting or ctx.options.is_postponed:
@@ -85,16 +85,16 @@ def check_order(ctx: TableContext, files: Mapping[BucketId, Sequence[DataFileMet
     if younger:
         place = ctx.partition_path(partition)
         raise ConfigError(
-            f"{ctx.paths.root}: {f'in partition {place} ' if place else ''}rows that wait for a bucket are older than"
-            f" rows that were written after 'bucket' had become {ctx.options.bucket}, and would replace them. If no key"
-            " is in both, or if the older rows may win, set 'bucket' to -2 (ALTER TABLE), compact, and set it back."
-            " Otherwise drop the partition and write its rows again",
+            f"{ctx.paths.root}: {f'in partition {place} ' if place else ''}rows that wait for a bucket are older than "
+            f"rows that were written after 'bucket' became {ctx.options.bucket}, and would replace them. If no key is "
+            "in both, or if the older rows may win, set 'bucket' to -2 (ALTER TABLE), compact, and set it back. "
+            "Otherwise drop the partition and write its rows again",
             option=BUCKET,
         )
 
 
 def bucket_number(options: TableOptions, present: int | None, files: Sequence[DataFileMeta]) -> int:
-    """How many buckets a partition with these postponed files has, or gets."""
+    """The present or future number of buckets of a partition with these postponed files."""
     if present is not None and present > 0:
         return present
     if options.bucket > 0:
@@ -107,12 +107,12 @@ def bucket_number(options: TableOptions, present: int | None, files: Sequence[Da
 
 
 def _waiting(files: Mapping[BucketId, Sequence[DataFileMeta]], partition: bytes) -> list[DataFileMeta]:
-    """The postponed files of a partition in the order in which they are replayed."""
+    """The postponed files of a partition in the order of the replay."""
     return sorted(files.get(BucketId(partition, POSTPONED), ()), key=lambda file: file.creation_time_ms or 0)
 
 
 class _Replay:
-    """The postponed rows of one partition on their way into its buckets."""
+    """Moves the postponed rows of one partition into its buckets."""
 
     def __init__(
         self, ctx: TableContext, live: LiveFiles, partition: bytes, files: Sequence[DataFileMeta], job: Job
@@ -128,7 +128,7 @@ class _Replay:
         self._writers: dict[int, Writer] = {}
 
     def run(self, fully: bool, is_told: bool) -> list[CommitMessage]:
-        """Messages whose COMPACT part is all there is; after an exception nothing is left."""
+        """Messages with only a COMPACT part; after an exception no files remain."""
         made: list[CommitMessage] = []
         try:
             for rows in self._rows(is_told):
@@ -141,14 +141,14 @@ class _Replay:
                 message = self._writers.pop(number).prepare_commit(fully)
                 made.append(_as_compaction(self._ctx, message))
         except BaseException:
-            # Unreferenced: the messages of these writers go nowhere.
+            # Unreferenced: the messages of these writers are dropped.
             self._ctx.remove_unpublished([*made, *self._left()])
             raise
         bucket = BucketId(self._partition, POSTPONED)
         return [*made, CommitMessage(bucket=bucket, total_buckets=POSTPONED, compact_before=tuple(self._files))]
 
     def _left(self) -> Iterator[CommitMessage]:
-        """The files that the writers have flushed, as far as known after an exception."""
+        """The files that the writers flushed, as far as known after an exception."""
         for writer in self._writers.values():
             with suppress(TidemarkError, OSError):
                 yield writer.prepare_append()
@@ -176,7 +176,7 @@ class _Replay:
 
 
 def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
-    """The message with all of its work in the COMPACT part: the rows of its new files were in the table already."""
+    """The message with all changes in the COMPACT part, because the table already had the rows of its new files."""
     merged = {(file.level, file.file_name) for file in message.compact_before}
     new = {file.file_name for file in message.new_files}
     after = [f for f in message.new_files if (f.level, f.file_name) not in merged] + list(message.compact_after)

@@ -1,13 +1,13 @@
-"""The rows of one partition in another number of buckets.
+"""Moves the rows of one partition into another number of buckets.
 
-A full compaction across buckets. Every key is merged to one row and retracts are dropped. The other rows move
-unchanged, with their sequence numbers, to the highest level of their new bucket. So nothing is lost that an INSERT of
-the visible rows would lose, such as the count in a column of the function ``count``.
+It is a full compaction across buckets. Every key is merged to one row and retracts are dropped. The other rows move
+unchanged, with their sequence numbers, to the highest level of their new bucket. So values stay that an INSERT of the
+visible rows would lose, such as those of the function ``count``.
 
-Reads run through the old buckets side by side in key order, so that every new file is written once. Buckets whose
-numbers differ modulo the common divisor of both counts share no keys. They are processed class by class, which bounds
-the number of open files. If a class is still too wide, its rows are written twice. For dynamic buckets all keys are
-read before: each hash has its bucket, at 6 bytes in memory, before the first row is written.
+It reads the old buckets in parallel in key order, so that every new file is written once. Buckets whose numbers differ
+modulo the common divisor of both counts share no keys. They are processed class by class, which bounds the number of
+open files. If a class still has too many runs, its rows are written twice. For dynamic buckets all keys are read first:
+each hash gets its bucket, at 6 bytes in memory, before the first row is written.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class _Stored:
 
 
 def rows_to_read(held: Mapping[int, BucketState], present_count: int, count: int, options: TableOptions) -> int:
-    """How many stored rows a redistribution goes through, those that it reads twice counted twice.
+    """The number of stored rows that a redistribution reads; rows that it reads twice count twice.
 
-    About how many dynamic buckets there will be, whose number depends on the keys.
+    It is an estimate for dynamic buckets, because their number depends on the keys.
     """
     row_counts = {number: sum(file.row_count for file in state.files) for number, state in held.items()}
     if count == DYNAMIC:
@@ -73,7 +73,7 @@ def rows_to_read(held: Mapping[int, BucketState], present_count: int, count: int
 
 @dataclass(frozen=True, slots=True)
 class Redistribution:
-    """One partition on its way into ``bucket_count`` buckets, or dynamic ones."""
+    """Moves one partition into ``bucket_count`` buckets, or dynamic ones."""
 
     ctx: TableContext
     partition: bytes
@@ -81,12 +81,12 @@ class Redistribution:
     environment: WriterEnvironment
     names: FileNames
     on_rows: Callable[[int], None]
-    """Called with numbers of processed rows; an exception in it ends the work."""
+    """Called with the number of processed rows; an exception in it ends the work."""
 
     def run(self, held: Mapping[int, BucketState], present_count: int) -> tuple[CommitMessage, ...]:
-        """Messages of the new buckets, all files durable. Level 0 must hold nothing that readers do not see.
+        """The messages of the new buckets, with durable files. Readers must already see all rows of level 0.
 
-        ``held`` are the buckets with files, of ``present_count``. After an exception no result of the work remains.
+        ``held`` are the buckets with files, among ``present_count``. After an exception no files of the work remain.
         """
         made: list[CommitMessage] = []
         try:
@@ -109,7 +109,7 @@ class Redistribution:
         return DynamicPlacement(self.ctx.schema, options, self._stored_hashes(held))
 
     def _stored_hashes(self, held: Mapping[int, BucketState]) -> Iterator[KeyHashes]:
-        """The hashes of all keys, also of those that were deleted; file by file."""
+        """The hashes of all keys, including deleted ones, file by file."""
         ctx, values = self.ctx, self.ctx.partition_values(self.partition)
         for number, state in sorted(held.items()):
             directory = ctx.bucket_dir(BucketId(self.partition, number))
@@ -125,7 +125,7 @@ class Redistribution:
     def _moved(
         self, old: Sequence[tuple[int, BucketState]], new: Sequence[int], placement: Placement
     ) -> list[CommitMessage]:
-        """The rows of the old buckets that belong into the new ones."""
+        """Move the rows of the old buckets that belong to the new ones."""
         top = self.ctx.options.max_level
         shares = list(_shares([(self._stored(number, state), _run_count(state)) for number, state in old]))
         if len(shares) == 1:
@@ -143,7 +143,7 @@ class Redistribution:
             self.ctx.remove_unpublished(made)
             raise
         finally:
-            # Unreferenced: steps on the way, named by no message that is given away.
+            # Unreferenced: intermediate files, which no returned message names.
             self.ctx.remove_unpublished(parts)
         return made
 
@@ -155,7 +155,7 @@ class Redistribution:
     def _written(
         self, stored: Sequence[_Stored], new: Sequence[int], level: int, placement: Placement
     ) -> list[CommitMessage]:
-        """The files merged; rows of other buckets than ``new`` are left out."""
+        """Merge the files; leaves out rows of other buckets than ``new``."""
         made: list[CommitMessage] = []
         try:
             with ExitStack() as stack:
@@ -226,7 +226,7 @@ def _parts(rows: pa.Table, new: Sequence[int], placement: Placement) -> Iterator
 
 
 def _is_one_run(section: Section) -> bool:
-    """A key with one row passes through every merge engine."""
+    """Whether the section needs no merge: every merge engine keeps a single row of a key unchanged."""
     return len(section) == 1
 
 
@@ -236,7 +236,8 @@ def _run_count(state: BucketState) -> int:
 
 
 def _shares(buckets: Sequence[tuple[list[_Stored], int]]) -> Iterator[list[_Stored]]:
-    """The files of the buckets in parts of not too many runs, unless one bucket has more; at least one part."""
+    """The files of the buckets in parts with a limited number of runs, unless one bucket has more; at least one
+    part."""
     share: list[_Stored] = []
     runs = 0
     for stored, run_count in buckets:

@@ -1,4 +1,4 @@
-"""The names of all files that anything published of a table refers to."""
+"""The names of all files to which published metadata of a table refers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from paimon_table.storage.file_io import FileIO
 
 
 class References:
-    """Names of data, changelog, index, manifest and statistics files in any directory: no name is used twice.
+    """The names of data, changelog, index, manifest and statistics files in all directories; names are unique.
 
-    Each holder and each manifest is read once; ``refresh`` adds what has been published since.
+    Each holder and each manifest is read once; ``refresh`` adds newly published ones.
     """
 
     def __init__(self, io: FileIO, paths: TablePaths) -> None:
@@ -25,13 +25,13 @@ class References:
         self._reader = ManifestReader(io, paths)
         self._seen: set[Holder] = set()
         self._read: set[str] = set()
-        """Manifests whose entries are among the names."""
+        """The manifests whose entries are included."""
 
     def refresh(self, on_begin: Callable[[int], None], on_holder: Callable[[], None]) -> bool:
-        """Read the holders that are new; False when there are none. CorruptFile when one cannot be read.
+        """Read new holders; False if there are none. Raises CorruptFile if one cannot be read.
 
-        Branches may be recreated under the same names with the same numbers, as tags may. A holder that was seen refers
-        to the same files as then, or to files that others held already.
+        Branches and tags may be recreated under the same names with the same numbers. A known holder then refers to the
+        same files as before, or to files of other known holders.
         """
         new = [holder for holder in holders(self._io, self._paths) if holder not in self._seen]
         if new:
@@ -48,7 +48,7 @@ class References:
         except (CorruptFile, FileNotFoundError) as error:
             if not self._io.exists(holder.path):
                 return  # expired or deleted since, and its files with it
-            raise CorruptFile(f"cannot tell which files {holder} of {self._paths.root} refers to: {error}") from error
+            raise CorruptFile(f"cannot tell to which files {holder} of {self._paths.root} refers: {error}") from error
 
     def _add_files(self, holder: Holder, snapshot: Snapshot) -> None:
         self.names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
@@ -58,8 +58,9 @@ class References:
             self._add_list(*base)
             self._add_list(*delta)
         else:
-            # The expiry of its snapshot, or of a later one, has removed what only readers of snapshots need. The rest
-            # goes with the changelog; of the data files only those that the snapshot added or deleted may be there.
+            # The expiry of its snapshot, or of a later one, removed the files that only readers of snapshots need. The
+            # rest expires with the changelog. Of the data files, only those that the snapshot added or deleted may
+            # exist.
             if self._is_there(base[0]):
                 self.names.update((base[0], *(manifest.file_name for manifest in self._reader.list_of(*base))))
             if self._is_there(delta[0]):
@@ -72,7 +73,7 @@ class References:
             self.names.update(entry.file.file_name for entry in self._reader.index_entries(snapshot))
 
     def _add_list(self, name: str, size_bytes: int | None, *, may_lack: bool = False) -> None:
-        """``may_lack``: its manifests can be gone, with the files that they name."""
+        """``may_lack``: its manifests may be missing, with the files that they name."""
         for manifest in self._reader.list_of(name, size_bytes):
             if manifest.file_name not in self._read:
                 if may_lack and not self._is_there(manifest.file_name):

@@ -1,7 +1,7 @@
-"""Keys with a row in several places, in tables whose rows move between partitions: finding them, leaving one of each.
+"""Finds keys with rows in several places, in tables whose rows move between partitions, and keeps one row of each.
 
-A table is the truth of where its keys are, so nothing in it says which of two rows counts. The user has to: the row of
-the younger file counts, or the one with the greatest value of a column, such as the time of its last change.
+Nothing in such a table shows which of two rows is current, so the user decides. Either the row of the newer file
+counts, or the row with the greatest value of a column, such as the time of its last change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from paimon_table.table import Table
 from paimon_table.write.bucket_writer import BucketWriter
 
 SLICE_KEYS = 1 << 23
-"""Keys that are in memory at a time, about."""
+"""The approximate number of keys in memory at a time."""
 
 _ROWS_AT_A_TIME = 1 << 16
 
@@ -42,30 +42,30 @@ Ranks = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RepeatedKeys:
-    """The rows that have to go so that each key has one: row i has the key i of ``keys``."""
+    """The rows to delete so that each key has one row: row i has key i of ``keys``."""
 
     keys: pa.Table
     """Whole primary keys; a key at three places occurs twice."""
     gone: tuple[BucketId, ...]
     kept: tuple[BucketId, ...]
-    """Where the row of the key stays."""
+    """The place where the row of the key stays."""
     live: LiveFiles
-    """The state in which they were found."""
+    """The state of the search."""
 
 
 def check_removable(table: Table) -> None:
-    """ConfigError for tables that can have no such keys, or where no row can go without a loss."""
+    """Raises ConfigError for tables that cannot have such keys, or where removing a row would lose values."""
     root = table.paths.root
     if bucket_mode(table.schema, table.options) is not BucketMode.KEY_DYNAMIC:
         raise ConfigError(
-            f"{root}: only tables with 'bucket' = -1 whose primary key lacks a partition column keep one row of a key"
-            " over all partitions; in others a key belongs to its partition"
+            f"{root}: a key has one row in all partitions together only in tables with 'bucket' = -1 whose primary key "
+            "lacks a partition column; in other tables there are no duplicates to remove"
         )
     if table.options.merge_engine != "deduplicate":
         raise ConfigError(
-            f"{root}: with 'merge-engine' = {table.options.merge_engine} each row holds a part of what was"
-            " written, so none can be removed without loss: drop the partitions that hold them (tidemark table"
-            " drop-partition) and replay their records, or fill a new table"
+            f"{root}: with 'merge-engine' = {table.options.merge_engine} each row has only a part of the records, so "
+            "removing a row would lose values. Drop the partitions of these rows (tidemark table drop-partition) and "
+            "replay their records, or fill a new table"
         )
 
 
@@ -73,7 +73,7 @@ def find_repeated(table: Table, job: Job, newest_by: str | None = None) -> Repea
     """The keys that the newest snapshot has in several places.
 
     Of each key the row with the greatest value in ``newest_by`` stays (NULL is the least). Among equal ones, and
-    without ``newest_by``, the row in the youngest file stays. A compaction makes files young, also those with old rows.
+    without ``newest_by``, the row in the newest file stays. A compaction creates new files from old rows.
     """
     check_removable(table)
     ctx = table.context
@@ -101,9 +101,9 @@ def find_repeated(table: Table, job: Job, newest_by: str | None = None) -> Repea
 
 
 def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
-    """Delete the rows that have to go, in one commit; gives its snapshot.
+    """Delete the found rows in one commit; returns its snapshot.
 
-    CommitConflict when others have written since they were found; nothing is deleted then.
+    If others have written since the search, raises CommitConflict and deletes nothing.
     """
     ctx = table.context
     messages: list[CommitMessage] = []
@@ -126,8 +126,8 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
         # Unreferenced: a conflict publishes nothing.
         ctx.remove_unpublished(messages)
         raise CommitConflict(
-            f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}); nothing was"
-            " deleted: stop the pipelines that write the table, then call again"
+            f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}); nothing was "
+            "deleted: stop the pipelines that write the table, then run the command again"
         ) from conflict
     newest = result.compact or result.append
     return None if newest is None else newest.id
@@ -144,7 +144,7 @@ def _check_column(ctx: TableContext, name: str) -> None:
 def _repeated_of_slice(
     ctx: TableContext, live: LiveFiles, job: Job, slices: int, number: int
 ) -> tuple[pa.Table, list[BucketId]]:
-    """The keys of one slice that are in several buckets, each as often as it is there, and these buckets."""
+    """The keys of one slice that are in several buckets, once for each bucket, and these buckets."""
     parts: list[pa.Table] = []
     buckets: list[BucketId] = []
     for bucket, keys in stored_keys(ctx, live, LaneNumber(1, 0), 1):
@@ -160,7 +160,7 @@ def _repeated_of_slice(
 
 
 def _ages(ctx: TableContext, live: LiveFiles, keys: pa.Table, places: Sequence[BucketId]) -> Ranks:
-    """When the youngest file with each key in its place was made."""
+    """The creation times of the newest file with each key in its place."""
     order = whole_key_order(ctx.schema, ctx.options)
     ages = np.zeros(keys.num_rows, np.int64)
     for bucket, positions in _by_bucket(places):
@@ -177,7 +177,7 @@ def _ages(ctx: TableContext, live: LiveFiles, keys: pa.Table, places: Sequence[B
 def _values(
     ctx: TableContext, live: LiveFiles, job: Job, keys: pa.Table, places: Sequence[BucketId], column: str | None
 ) -> Ranks:
-    """The ranks of the rows by a column, 0 for NULL; all the same without one."""
+    """The ranks of the rows by a column, 0 for NULL; all equal without a column."""
     ranks = np.zeros(keys.num_rows, np.int64)
     if column is None or not keys.num_rows:
         return ranks
@@ -201,7 +201,7 @@ def _rows(ctx: TableContext, live: LiveFiles, job: Job, bucket: BucketId, keys: 
     trimmed = keys.select(list(ctx.schema.trimmed_primary_keys))
     rows = BucketWriter(ctx, bucket, live.of(bucket), job.environment).lookup(trimmed)
     if rows.num_rows != keys.num_rows:
-        raise BrokenInvariant(f"bucket {bucket.bucket} of {ctx.paths.root} lacks keys that it had; please report")
+        raise BrokenInvariant(f"bucket {bucket.bucket} of {ctx.paths.root} lost keys; please report this")
     return rows.select(list(ctx.schema.column_names))
 
 

@@ -1,17 +1,15 @@
-"""Changing the number of buckets of a table that holds rows.
+"""Changes the number of buckets of a table that has rows.
 
-The order of durable steps: new files, one OVERWRITE snapshot that puts them in place of the old ones, then the option
-``bucket``. A crash before the snapshot leaves unreferenced files. A crash after it leaves partitions with the new
-number under the old option, which refuse writers. The same call then sets only the option. Readers never see anything
-but all rows.
+The order of durable steps: new files, one OVERWRITE snapshot that replaces the old ones, then the option ``bucket``. A
+crash before the snapshot leaves unreferenced files. A crash after it leaves partitions with the new number under the
+old option, which refuse writers. A repeated call then sets only the option. Readers always see all rows.
 
-For dynamic buckets the option comes before the snapshot, and both after the files. Readers of Paimon skip buckets by
-the number of buckets in each file, also -1, unless the option says that buckets are dynamic. So files of dynamic
-buckets are never there under an option with a number, while the other way round is harmless.
+For dynamic buckets the option is set before the snapshot, and both after the files. Unless the option makes buckets
+dynamic, Paimon's readers skip buckets by the number of buckets in each file, even -1. So files of dynamic buckets must
+not exist under an option with a number; the reverse is harmless.
 
-Rows that others commit at the same time are not lost: the snapshot is published only if the partitions are unchanged;
-changed ones are read again. What compactions have not brought into the changelog yet, or not shown to readers, is
-compacted before.
+Concurrent commits of others are not lost: the snapshot is published only if the partitions are unchanged; changed ones
+are read again. Rows that are not yet in the changelog, or not yet visible to readers, are compacted first.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
 
 RESCALE_PROPERTY = "tidemark.rescale"
-"""Snapshot property: the snapshot has the rows of the snapshot before it, in other buckets."""
+"""Snapshot property: the snapshot has the same rows as the previous one, in other buckets."""
 
 
 @dataclass(slots=True)
@@ -58,15 +56,15 @@ class Rescaled:
 
 
 def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = None) -> Rescaled:
-    """Give the chosen partitions, by default all, ``bucket_count`` buckets, and new partitions as well.
+    """Give the chosen partitions, by default all, and new partitions ``bucket_count`` buckets.
 
-    -1 makes them dynamic, and their files of key hashes; both ways all partitions are chosen.
-    -2 lets rows wait in postponed buckets from now on, in all partitions; they keep the buckets that they have. The
-    other way, rows that wait get buckets, in partitions that are not chosen too.
+    -1 makes buckets dynamic, with index files of key hashes; to and from -1 all partitions must be chosen. -2 makes new
+    rows wait in postponed buckets, in all partitions, which keep their buckets. From -2, waiting rows of all partitions
+    get buckets, even of those not chosen.
 
-    Raises CommitConflict if other writers keep committing to the partitions. No row is lost. The option is unchanged,
-    unless a partition has the new number already, or that number is -1, which is set first. Interruptions other than by
-    ``job.progress`` may leave unreferenced files.
+    Raises CommitConflict if other writers keep committing to the partitions. No row is lost. The option stays
+    unchanged, unless a partition already has the new number, or the number is -1, which is set first. Interruptions
+    other than by ``job.progress`` may leave unreferenced files.
     """
     check_rescale(table, bucket_count, is_partial=chosen is not None)
     done = Rescaled(option_before=table.options.bucket)
@@ -80,11 +78,11 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
             state = table.state()
             done.left = {p: number for p, number in state.total_buckets.items() if number != bucket_count}
             return done
-        # Writers that do not know of the new number yet may start partitions with the old one, or let rows wait.
+        # Writers that have not loaded the new number may create partitions with the old one, or let rows wait.
         table = _with_option(table, bucket_count, job)
     raise CommitConflict(
-        f"{table.paths.root}: another job keeps changing its option 'bucket'; find and stop that job, then rescale the"
-        " table again"
+        f"{table.paths.root}: another job keeps changing the option 'bucket'; find and stop that job, then rescale the "
+        "table again"
     )
 
 
@@ -98,14 +96,14 @@ def _all(_partition: bytes) -> bool:
 
 @dataclass(slots=True)
 class _Rewritten:
-    """The new files of one partition, and their sources."""
+    """The new files of one partition, and their source files."""
 
     content: PartitionContent
     messages: tuple[CommitMessage, ...]
 
 
 def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, done: Rescaled) -> None:
-    """One snapshot for all partitions that need it; partitions that others change are rewritten again."""
+    """Replace all stale partitions in one snapshot; rewrites partitions again if others change them."""
     commit = job.commit_to(table)
     ready: dict[bytes, _Rewritten] = {}
     try:
@@ -122,22 +120,21 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
         _remove(table, ready)
         raise
     _remove(table, ready)
-    # The option comes first there: readers must not search keys by hash among rows without dynamic buckets.
+    # For -1 the option is set first: readers must not search keys by hash in rows without dynamic buckets.
     is_set = bucket_count == DYNAMIC and table.refreshed().options.bucket == DYNAMIC
-    option = ", but its option 'bucket' is -1 already, which keeps writers out until it is done" if is_set else ""
+    option = ", but the option 'bucket' is already -1, so writers must wait until the rescale is done" if is_set else ""
     raise CommitConflict(
         f"{table.paths.root}: other writers committed during each of the {ATTEMPTS} attempts to rescale it; no row was "
-        f"moved{option}: stop the pipelines that write it, rescale it, and start them again: they "
-        "continue"
+        f"moved{option}. Stop the pipelines that write it, rescale it, then start them again"
     )
 
 
 def _settled(
     table: Table, commit: TableCommit, bucket_count: int, job: Job, chosen: Chosen, done: Rescaled
 ) -> TableState:
-    """The newest state, once compactions have brought all rows of stale partitions to those who wait for them.
+    """The newest state, after compactions have made all rows of stale partitions visible to readers.
 
-    Postponed rows of all partitions get buckets, chosen or not: no writer may write to fixed ones after them.
+    Postponed rows of all partitions get buckets, because no writer may write to fixed buckets while rows wait.
     """
     for _ in range(ATTEMPTS):
         state = commit.refresh()
@@ -150,8 +147,8 @@ def _settled(
             return state
         done.snapshot_ids += compact_pending(table, job, stale.__contains__).snapshot_ids
     raise CommitConflict(
-        f"{table.paths.root}: other writers are faster than the compaction that must precede a rescale; stop "
-        "the pipelines that write it until the rescale is done"
+        f"{table.paths.root}: other writers are faster than the compaction before the rescale: stop the pipelines that "
+        "write the table until the rescale is done"
     )
 
 
@@ -163,7 +160,7 @@ def _rewrite(
     stale: Mapping[bytes, int],
     ready: dict[bytes, _Rewritten],
 ) -> None:
-    """Make the new files of the partitions; those that are done are in ``ready``, also after an exception."""
+    """Write the new files of the partitions; ``ready`` has the finished ones, even after an exception."""
     live = state.live_files()
     held: dict[bytes, dict[int, BucketState]] = {partition: {} for partition in stale}
     for bucket in live.files:
@@ -179,8 +176,8 @@ def _rewrite(
 
 
 def _is_published(commit: TableCommit, ready: dict[bytes, _Rewritten], job: Job, done: Rescaled) -> bool:
-    """Publish the finished partitions; False if others have changed them. If the outcome is unknown, nothing stays
-    ready."""
+    """Publish the finished partitions; False if others have changed them. After an unknown outcome, ``ready`` is
+    empty."""
     if not ready:
         return True
     before, rewritten = commit.state, dict(ready)

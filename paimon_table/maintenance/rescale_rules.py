@@ -1,4 +1,4 @@
-"""Which tables get which numbers of buckets by a rescale, and which partitions need it."""
+"""Rules of a rescale: the tables and bucket numbers that allow it, and the partitions that need it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _RESCALED = (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE, BucketMode.HASH_DY
 
 
 def stale_partitions(state: TableState, bucket_count: int, chosen: Callable[[bytes], bool]) -> dict[bytes, int]:
-    """The chosen partitions with another number of buckets, with it; -1 stands for dynamic ones.
+    """The chosen partitions with another number of buckets, and their number; -1 means dynamic buckets.
 
-    A partition may have lost all of its rows and still have the index files of dynamic buckets.
+    A partition without rows may still have the index files of dynamic buckets.
     """
     found = dict(state.total_buckets)
     if bucket_count != DYNAMIC:
@@ -29,29 +29,29 @@ def stale_partitions(state: TableState, bucket_count: int, chosen: Callable[[byt
 
 
 def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) -> None:
-    """ConfigError for what cannot be rescaled, or not to this number; ``is_partial``: some partitions of it."""
+    """Raises ConfigError for tables that cannot be rescaled to this number; ``is_partial``: only some partitions."""
     if bucket_count < 1 and bucket_count not in (POSTPONED, DYNAMIC):
         raise ConfigError(
-            f"{bucket_count} is not a number of buckets; give one of at least 1, -1 for dynamic buckets, or -2 for "
-            "postponed ones"
+            f"{bucket_count} is not a number of buckets; use a number of at least 1, -1 for dynamic buckets, or -2 for "
+            "postponed buckets"
         )
     present = table.options.bucket
     if bucket_count == POSTPONED and is_partial:
         raise ConfigError(
-            "buckets are postponed in all partitions or in none, and those that they have stay; leave --partition out"
+            "buckets are postponed in all partitions or in none, and existing buckets stay: remove --partition"
         )
     mode = bucket_mode(table.schema, table.options)
     if mode not in _RESCALED or not table.schema.primary_keys:
         what = "no primary key" if not table.schema.primary_keys else mode.value
         raise UnsupportedFeature(
-            f"{table.paths.root} has {what}; only tables with a primary key that holds the partition columns are "
+            f"{table.paths.root} has {what}; only tables whose primary key includes the partition columns can be "
             "rescaled: write its rows into a new table"
         )
     outside = [name for name in table.schema.partition_keys if name not in table.schema.primary_keys]
     if outside:
         raise UnsupportedFeature(
-            f"{table.paths.root} has the partition column {outside[0]!r}, which is not in its primary key: its rows may"
-            " be in several partitions, and nothing shows which one is the newest; write its rows into a new table"
+            f"{table.paths.root} has the partition column {outside[0]!r}, which is not in its primary key: a key may "
+            "have rows in several partitions, and nothing shows which is the newest; write its rows into a new table"
         )
     if {present, bucket_count} == {POSTPONED, DYNAMIC}:
         raise UnsupportedFeature(
@@ -60,9 +60,8 @@ def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) 
         )
     if is_partial and present != bucket_count and DYNAMIC in (present, bucket_count):
         raise UnsupportedFeature(
-            f"{table.paths.root}: buckets are dynamic in all partitions or in none: engines look for a key by the "
-            "option 'bucket' of the table, and would miss rows of partitions that are stored the other way; leave "
-            "--partition out"
+            f"{table.paths.root}: buckets are dynamic in all partitions or in none, because engines look for a key by "
+            "the option 'bucket' and would miss rows of other partitions: remove --partition"
         )
     _check_other_options(table, bucket_count)
 

@@ -1,4 +1,4 @@
-"""How many rows a snapshot has: by its metadata, and by reading where that does not say it."""
+"""Counts the rows of a snapshot: by its metadata, and by reading files if the metadata is not enough."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class RowCounting:
-    """The rows of one snapshot, as far as they are counted without reading data files."""
+    """The rows of one snapshot that are counted without reading data files, and the rest."""
 
     scan: TableScan
     known: int
     unknown: tuple[Split, ...]
-    """Where versions of a key may meet, or rows may be over."""
+    """The splits in which a key may have several versions, or rows may have expired."""
 
     @staticmethod
     def of(table: Table, snapshot: Snapshot | None) -> RowCounting:
-        """Begin to count a snapshot: what metadata shows is known, the rest must be read."""
+        """Begin to count a snapshot, by its metadata."""
         ctx = table.context
         first = (ctx.schema.primary_keys or ctx.schema.column_names)[0]
         scan, known, unknown = TableScan.make(ctx, [first]), 0, list[Split]()
@@ -35,11 +35,11 @@ class RowCounting:
 
     @property
     def to_read(self) -> int:
-        """How many stored rows ``total`` reads, of one column."""
+        """The number of stored rows that ``total`` reads, of one column."""
         return sum(file.row_count for split in self.unknown for file in split.files)
 
     def total(self) -> int:
-        """The number of all rows; reads data files where it is unknown."""
+        """The number of all rows; reads data files if metadata does not show it."""
         read: int = sum(rows.num_rows for split in self.unknown for rows in self.scan.read(split))
         return self.known + read
 

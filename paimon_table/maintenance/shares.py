@@ -1,4 +1,4 @@
-"""Compacts in shares: one COMPACT snapshot for each share of about equal bytes, repeated while others commit faster."""
+"""Compacts in shares of about equal size, with one COMPACT snapshot each; repeats a share after a conflict."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 
 SHARE_BYTES = 1 << 30
-"""Size of the files in one snapshot, which a conflict repeats; one place may have more."""
+"""The size of the files in one snapshot, which a conflict repeats; a single place may be larger."""
 
 Place = TypeVar("Place")
 """The unit of compaction: a bucket, or a partition."""
 
 Compact = Callable[[LiveFiles, Place, bool], Iterable[CommitMessage]]
-"""The compaction of one place of the present table; the flag: whether observers hear of its rows.
+"""Compacts one place of the current table; the flag says whether to report its rows as progress.
 
-Its result has only a COMPACT part. Files that it has not given before an exception it removes itself.
+Its result has only a COMPACT part. After an exception it removes its own unreturned files.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The changes by a job's snapshots."""
+    """The changes of a job's snapshots."""
 
     buckets: int = 0
     files_before: int = 0
@@ -60,10 +60,10 @@ class Shares(Generic[Place]):
     job: Job
     compact: Compact[Place]
     remedy: str
-    """What to do where others are always faster."""
+    """The remedy in the error if others are always faster."""
 
     def run(self, step: str, due: Mapping[Place, Sequence[DataFileMeta]]) -> Compacted:
-        """Compact the places, which hold these files; published results stay, whatever happens later."""
+        """Compact the places, which have these files; published results stay, even after a later error."""
         if due:
             self.job.progress.begin(step, sum(file.row_count for files in due.values() for file in files))
         done = Compacted()
@@ -72,7 +72,7 @@ class Shares(Generic[Place]):
         return done
 
     def _publish(self, share: Sequence[Place], done: Compacted) -> Compacted:
-        """One snapshot."""
+        """Compact a share and publish it in one snapshot."""
         for attempt in range(ATTEMPTS):
             messages: list[CommitMessage] = []
             live = self.commit.state.live_files()
@@ -81,7 +81,7 @@ class Shares(Generic[Place]):
                     for message in self.compact(live, place, attempt == 0):
                         messages.append(message)
             except BaseException:
-                # Unreferenced: nothing of this attempt was given to a commit.
+                # Unreferenced: no commit got files of this attempt.
                 self.ctx.remove_unpublished(messages)
                 raise
             try:
@@ -95,7 +95,7 @@ class Shares(Generic[Place]):
                 continue
             return done if result.compact is None else done.with_messages(messages, result.compact.id)
         raise CommitConflict(
-            f"{self.ctx.paths.root}: other jobs compacted the same files {ATTEMPTS} times meanwhile; {self.remedy}"
+            f"{self.ctx.paths.root}: other jobs compacted the same files during all {ATTEMPTS} attempts; {self.remedy}"
         )
 
 

@@ -1,8 +1,8 @@
-"""Sorting a table without primary key and buckets, partition by partition, so that readers leave more files out.
+"""Sorts a table without primary key and buckets, partition by partition, so that readers skip more files.
 
-Implements Paimon's sort compaction with the strategy ``order``: new files replace all files of a partition, with their
-rows in the order of the columns over the whole partition. Snapshots are COMPACT: the rows are the same, streaming
-readers get nothing. Rows that arrive during the job stay in files of their own.
+Implements Paimon's sort compaction with the strategy ``order``: new files replace all files of a partition, with the
+rows of the whole partition in the order of the columns. The snapshots are COMPACT: the rows are the same, so streaming
+readers see no changes. Rows that arrive during the job stay in separate files.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from paimon_table.write.append_writer import AppendWriter
 def sort(table: Table, job: Job, columns: Sequence[str], chosen: Chosen) -> Compacted:
     """Sort the chosen partitions by the columns, by default the columns of the option ``clustering.columns``.
 
-    One snapshot for about a gigabyte, or for a partition that is larger. Needs room for a partition below the job's
-    local directory. Raises ConfigError for tables and columns that cannot be sorted, and CommitConflict if others keep
+    Publishes one snapshot per gigabyte, or per larger partition. Needs space for a partition in the job's local
+    directory. Raises ConfigError for tables and columns that cannot be sorted, and CommitConflict if others keep
     replacing the same files. Published results stay.
     """
     by = checked_columns(table, columns)
@@ -49,7 +49,7 @@ def sort(table: Table, job: Job, columns: Sequence[str], chosen: Chosen) -> Comp
 
 
 def checked_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns to sort by; ConfigError where there are none, or where the rows cannot be sorted by them."""
+    """The columns to sort by; raises ConfigError if there are none, or if rows cannot be sorted by them."""
     root, schema = table.paths.root, table.schema
     if not table.options.is_unaware:
         kept = "its rows are in the order of the primary key" if schema.primary_keys else "its buckets keep their order"
@@ -57,7 +57,7 @@ def checked_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(columns)) or table.options.clustering_columns
     if not chosen:
         raise ConfigError(
-            f"{root} names no columns to sort by; give them, or set the option 'clustering.columns'",
+            f"no columns to sort {root} by; name them, or set the option 'clustering.columns'",
             option=CLUSTERING_COLUMNS,
         )
     for name in chosen:

@@ -1,8 +1,8 @@
-"""Putting the content of a branch in the place of the table's own, in one step.
+"""Replaces the content of a table by that of a branch, in one step.
 
 The take-over publishes one OVERWRITE snapshot of the table, which deletes all table files and adds the branch's files.
 It moves and copies no file, because files of branches are in the table's directories. So the snapshot is the only step,
-on a file system and on object storage alike. Readers see the old rows or the new ones. The table keeps its identity,
+on file systems and on object storage. Readers see either the old rows or the new ones. The table keeps its identity,
 tags, consumers and history.
 """
 
@@ -25,8 +25,8 @@ from paimon_table.table import Table
 def settle(branch: Table, job: Job, *, fully: bool) -> None:
     """Compact the new content until it can be taken over.
 
-    Rows that no compaction has shown to readers or brought into the changelog would come into the table's changelog
-    later, as if they were new. ``fully``: every key has one row, which reads the same under all options of merging.
+    Rows that are not yet visible to readers, or not yet in the changelog, would later appear in the table's changelog
+    as new rows. ``fully``: every key has one row, so all merge options read the same rows.
     """
     if fully:
         compact(branch, job, lambda _: True, fully=True)
@@ -37,15 +37,15 @@ def settle(branch: Table, job: Job, *, fully: bool) -> None:
 def take_over(branch: Table, commit: TableCommit, identifier: int, properties: Mapping[str, str]) -> Snapshot | None:
     """Publish the newest content of ``branch`` as the content of the table of ``commit``; None if both are empty.
 
-    CommitConflict when other writers have committed to the table since ``commit`` was refreshed; nothing is published
-    then.
+    If other writers have committed to the table since ``commit`` was refreshed, raises CommitConflict and publishes
+    nothing.
     """
     messages = _messages(branch.state(), branch.options.bucket)
     return commit.replace_all(identifier, messages, properties, commit.state.identity).overwrite
 
 
 def _messages(content: TableState, bucket_option: int) -> list[CommitMessage]:
-    """One for each bucket with files of rows or of its index."""
+    """One message for each bucket with data or index files."""
     buckets = dict.fromkeys([*content.files, *(entry.bucket for entry in content.index)])
     return [
         CommitMessage(
@@ -59,5 +59,5 @@ def _messages(content: TableState, bucket_option: int) -> list[CommitMessage]:
 
 
 def adds_files(table: Table, snapshot: Snapshot) -> bool:
-    """Whether a snapshot brought files of rows; one that drops partitions does not."""
+    """Whether a snapshot added data files, unlike one that only drops partitions."""
     return any(entry.kind == ADD for entry in ManifestReader(table.io, table.paths).delta_entries(snapshot))

@@ -1,7 +1,7 @@
-"""What Paimon does after a commit, in its order: tags, partitions, consumers, snapshots and changelogs.
+"""The work after a commit, in Paimon's order: tags, partitions, consumers, snapshots and changelogs.
 
-Each part may be lost or repeated, beside readers and writers. The job that compacts a ``write-only`` table also tidies
-it.
+Each part may be skipped or repeated, beside readers and writers. A ``write-only`` table is tidied by the job that
+compacts it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """The work done."""
+    """The results of a tidying."""
 
     tags_made: tuple[str, ...]
     tags_deleted: tuple[str, ...]
@@ -36,12 +36,12 @@ class Tidied:
 
 @dataclass(slots=True)
 class PartitionChecks:
-    """When the partitions of a table were last checked, as the caller keeps it."""
+    """The time of the last check of a table's partitions; the caller keeps it."""
 
     last_ms: int | None = None
 
     def is_due(self, table: Table, now_ms: int) -> bool:
-        """Whether ``partition.expiration-check-interval`` is over; notes that they are looked at now."""
+        """Whether ``partition.expiration-check-interval`` has passed; records a check now."""
         options = table.options.retention
         if options.partition_expiration_time_ms is None:
             return False
@@ -59,9 +59,9 @@ def tidy(
     checks_partitions: bool = True,
     limits: Limits | None = None,
 ) -> Tidied:
-    """Make and delete tags, drop partitions, forget consumers, expire snapshots and changelogs, as options say.
+    """Create and delete tags, drop partitions, delete consumers, and expire snapshots and changelogs, by the options.
 
-    ``limits`` replace the options of snapshots.
+    ``limits`` replaces the options for snapshots.
     """
     ctx, options = table.context, table.options.retention
     now = local_time(surroundings.clock_ms(), None)
@@ -76,7 +76,7 @@ def tidy(
 
 
 def tags_to_delete(table: Table, surroundings: Surroundings) -> list[Tag]:
-    """Tags whose time has passed, and automatic ones beyond their number."""
+    """Tags whose time has passed, and automatic tags beyond the limit."""
     options = table.options.retention
     counts = options.tag_creation != "none" and options.tag_num_max is not None
     if not counts and not options.tag_time_expiry:
@@ -88,7 +88,7 @@ def tags_to_delete(table: Table, surroundings: Surroundings) -> list[Tag]:
 
 
 def delete_tags(table: Table, tags: Iterable[Tag], surroundings: Surroundings) -> list[str]:
-    """Delete tags with the files that only they needed; gives their names."""
+    """Delete tags with the files that only they needed; returns their names."""
     names = []
     for tag in tags:
         removal = plan_tag_removal(table.context, tag).removal

@@ -1,8 +1,8 @@
 """The aggregation engine: every column of a key is reduced by its own function, in merge order.
 
 Implements Paimon's aggregation merge function. The merged row is an INSERT with the sequence number of the newest
-version. With ``aggregation.remove-record-on-delete`` a -D replaces what came before by its own values and, when it is
-the newest version, deletes the key.
+version. With ``aggregation.remove-record-on-delete`` a -D replaces the accumulated values by its own and, if it is the
+newest version, deletes the key.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ DEFAULT_FUNCTION = "last_non_null_value"
 def function_names(schema: TableSchema, options: TableOptions) -> Mapping[str, str]:
     """The name of each column's function under this engine.
 
-    Columns of the primary key never aggregate. Java makes them ``last_value`` if ``sequence.field`` names them; here a
-    retract would leave the key without a value.
+    Columns of the primary key never aggregate. If ``sequence.field`` names them, Java uses ``last_value``; here a
+    retract would then leave the key without a value.
     """
     named = options.field_options
     names = {}
@@ -52,7 +52,7 @@ def function_names(schema: TableSchema, options: TableOptions) -> Mapping[str, s
 
 
 def aggregation(schema: TableSchema, options: TableOptions) -> Aggregation:
-    """The engine of a table; ConfigError when a function does not fit its column."""
+    """The engine of a table; raises ConfigError if a function does not fit its column."""
     names = function_names(schema, options)
     functions = {
         field.name: aggregate_function(names[field.name], field, _options_of(field, schema, options))
@@ -80,7 +80,7 @@ def counted_columns(schema: TableSchema, options: TableOptions) -> tuple[str, ..
 
 
 def accumulating_columns(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
-    """The columns whose function would count a stored value again if it came a second time, as in sums and lists."""
+    """The columns whose function would count a repeated stored value again, as in sums and lists."""
     if options.merge_engine not in AGGREGATING:
         return ()
     names = function_names(schema, options)
@@ -88,7 +88,7 @@ def accumulating_columns(schema: TableSchema, options: TableOptions) -> tuple[st
 
 
 def ordered_columns(schema: TableSchema, options: TableOptions) -> Mapping[str, str]:
-    """The columns outside of the key whose value shows in which order values came, with their functions."""
+    """The columns outside of the key whose value depends on the order of arrival, with their functions."""
     names = function_names(schema, options)
     values = (name for name in schema.column_names if name not in schema.primary_keys)
     return {name: names[name] for name in values if not function_class(names[name]).is_commutative}
@@ -104,9 +104,9 @@ class _Versions:
     kinds: npt.NDArray[np.int8]
     is_retract: Mask | None
     passes: Mask
-    """Keys whose only version stays as it is."""
+    """Keys whose only version stays unchanged."""
     restarted: Mask
-    """Keys that start from a -D: its values are there before anything is added."""
+    """Keys that start with a -D: its values are the initial accumulated values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Aggregation:
         return _Versions(indices, starts, kinds, is_retract if is_retract.any() else None, passes, restarted)
 
     def _picking(self, rows: pa.Table, versions: _Versions) -> dict[str, PickingFunction]:
-        """The columns whose values can be taken from whole rows, with their functions."""
+        """The columns whose values are picked from whole rows, with their functions."""
         if versions.restarted.any():
             return {}
         chosen = ((name, self.functions.get(name)) for name in rows.column_names)
@@ -184,7 +184,7 @@ def _picked_columns(
 
 
 def _reduced(function: AggregateFunction, column: pa.ChunkedArray, versions: _Versions) -> pa.Array:
-    """The values of one column; keys that pass keep their value, whatever the function would return for it."""
+    """The values of one column; passing keys keep their value without a call of the function."""
     values = column.combine_chunks().take(pa.array(versions.indices))
     untouched = np.zeros_like(versions.passes) if function.keeps_single else versions.passes
     ordinary = ~(untouched | versions.restarted)

@@ -1,8 +1,8 @@
-"""The engines that keep one version of a key as it is, with its own kind and all its NULLs.
+"""The engines that keep one version of a key unchanged, with its kind and NULLs.
 
-With deduplicate it is the newest one. ``ignore-delete`` skips retracts in files of older writers; without any other
-version the retract stays. With first-row it is the oldest one, as in Paimon's merge function. Retracts are refused, or
-passed over with ``ignore-delete``.
+Deduplicate keeps the newest version. ``ignore-delete`` skips retracts in files of older writers; a retract without
+another version stays. First-row keeps the oldest version, as in Paimon's merge function. It refuses retracts, or skips
+them with ``ignore-delete``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paimon_table.rows.words import Indices
 
 @dataclass(frozen=True, slots=True)
 class Deduplicate:
-    """See ``MergeFunction``; a single version means the same whether the engine sees it or not."""
+    """See ``MergeFunction``; the engine never changes a single version."""
 
     ignore_delete: bool = False
 
@@ -44,20 +44,20 @@ class Deduplicate:
 
 @dataclass(frozen=True, slots=True)
 class FirstRow:
-    """See ``MergeFunction``. ``key_names`` are the columns that an error about a row shows."""
+    """See ``MergeFunction``. ``key_names`` are the columns in errors about a row."""
 
     key_names: tuple[str, ...]
     ignore_delete: bool = False
 
     def merge(self, rows: pa.Table, groups: KeyGroups, single_passes: bool = True) -> pa.Table:
-        """MalformedRecord for retracts that are not ignored, wherever the engine sees them."""
+        """Raises MalformedRecord for retracts that are not ignored."""
         return gather(rows, self.oldest(rows, groups, single_passes))
 
     def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(columns)
 
     def oldest(self, rows: pa.Table, groups: KeyGroups, single_passes: bool) -> Indices:
-        """Row number of the oldest version of each key, of the newest one where all are ignored."""
+        """Row number of the oldest version of each key; of the newest one if all are ignored."""
         is_add = are_adds(rows.column(VALUE_KIND).to_numpy()[groups.indices])
         if is_add.all():
             return groups.indices[groups.starts]

@@ -1,4 +1,4 @@
-"""The contract of a merge engine: many versions of a key in, one row out.
+"""The contract of a merge engine: it reduces many versions of a key to one row.
 
 Implements the calling rules of Paimon's merge functions; each engine is a module in this folder.
 """
@@ -26,21 +26,21 @@ class MergeFunction(Protocol):
     def merge(self, rows: pa.Table, groups: KeyGroups, single_passes: bool = True) -> pa.Table:
         """One row per key, in key order, with the columns of ``rows``; row i belongs to key i of ``groups``.
 
-        ``rows`` may be in any order, ``groups`` puts them into merge order. A key whose versions are all ignored gives
-        its newest one, which is a retract and is dropped wherever retracts are. With ``single_passes`` a key with one
-        version passes through untouched (flush, batch read, compaction). Without it, the engine sees the key too
+        ``rows`` may be in any order, ``groups`` puts them into merge order. If all versions of a key are ignored, the
+        result is the newest one, a retract, which is dropped like other retracts. With ``single_passes`` a key with one
+        version passes through unchanged (flush, batch read, compaction). Without it, the engine merges this key too
         (compaction that looks up older values).
         """
 
     def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The value columns that must be read where the merged rows are to have right values in ``columns``.
+        """The value columns that must be read to get correct merged values in ``columns``.
 
-        Holds ``columns`` themselves; key columns and ``sequence.field`` are always there and need not be named.
+        Includes ``columns``; key columns and ``sequence.field`` are always read and need not be named.
         """
 
 
 def merge_function(schema: TableSchema, options: TableOptions) -> MergeFunction:
-    """The merge function of a table; UnsupportedFeature for engines that Tidemark does not know."""
+    """The merge function of a table; raises UnsupportedFeature for unsupported engines."""
     match options.merge_engine:
         case "deduplicate":
             return Deduplicate(options.ignore_delete)

@@ -1,4 +1,4 @@
-"""Rows of keys by position in merge order: which there are, which count, which is the last."""
+"""Positions of rows in merge order: marked rows, and the last row of each key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def valid_mask(column: pa.Array | pa.ChunkedArray) -> Mask:
 
 
 def last_marked(marks: Mask, starts: Indices) -> Indices:
-    """Position of the last mark of each key that begins at ``starts``; -1 where there is none."""
+    """Position of the last mark of each key that begins at ``starts``; -1 without a mark."""
     # A running maximum of the marked positions, which is several times faster than one reduction per key.
     newest_mark = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), -1))
     last: Indices = newest_mark[np.append(starts[1:], len(marks))[: len(starts)] - 1]
@@ -31,13 +31,13 @@ def last_marked(marks: Mask, starts: Indices) -> Indices:
 
 
 def any_marked(marks: Mask, starts: Indices) -> Mask:
-    """For each key that begins at ``starts`` whether any of its positions is marked."""
+    """For each key that begins at ``starts``, whether any of its positions is marked."""
     found: Mask = last_marked(marks, starts) >= 0
     return found
 
 
 def only_positions(groups: KeyGroups, keep: Mask) -> tuple[KeyGroups, Mask]:
-    """The same order without the rows at other positions, and which keys still have rows."""
+    """The groups with only the kept positions, and which keys still have rows."""
     if len(groups.starts) == 0:
         return groups, np.zeros(0, np.bool_)
     counts = np.add.reduceat(keep, groups.starts, dtype=np.int64)

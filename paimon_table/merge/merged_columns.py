@@ -1,4 +1,4 @@
-"""Putting merged rows together, column by column: each value comes from some version of its key, or was computed."""
+"""Assembles merged rows column by column: each value comes from a version of its key, or was computed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class MergedColumns:
 
     is_deleted: Mask
     newest: Indices
-    """Row whose sequence number the key gets."""
+    """The row that gives the key its sequence number."""
     sources: dict[str, Indices] = field(default_factory=dict)
-    """The row a column's value is taken from, -1 for NULL."""
+    """For each column, the row of its value, -1 for NULL."""
     computed: dict[str, pa.Array] = field(default_factory=dict)
-    """Values that are in no row."""
+    """Computed values."""
 
     def overlay(self, keys: Mask, other: MergedColumns) -> None:
-        """Replace all columns of some keys by the columns of ``other``, which has exactly these keys."""
+        """Replace all columns of some keys by those of ``other``, which has exactly these keys."""
         at = np.flatnonzero(keys)
         self.is_deleted[at] = other.is_deleted
         for name, source in other.sources.items():
@@ -56,7 +56,7 @@ def take_or_null(column: pa.Array | pa.ChunkedArray, source: Indices) -> pa.Arra
 def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedColumns) -> pa.Table:
     """One row per key, in key order: keys in ``keys`` get their ``merged`` row, others keep their row in ``passing``.
 
-    Merged rows are +I or -D. MalformedRecord when a NOT NULL column of a row that is not deleted came out NULL.
+    Merged rows are +I or -D. Raises MalformedRecord if a NOT NULL column of a live row is NULL.
     """
     at = np.flatnonzero(keys)
     every = len(at) == len(keys)
@@ -90,7 +90,7 @@ def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedCol
 
 
 def _without_nulls(column: pa.Array, named: pa.Field, rows: pa.Table, newest: Indices, is_deleted: Mask) -> pa.Array:
-    """No reader sees the values of a deleted row, so it may have any in place of NULL."""
+    """Replaces NULLs in deleted rows, whose values no reader sees; raises MalformedRecord for other NULLs."""
     filled = overlaid(column, np.flatnonzero(is_deleted), take_or_null(rows.column(named.name), newest[is_deleted]))
     if filled.null_count:
         raise MalformedRecord(

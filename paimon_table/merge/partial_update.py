@@ -1,7 +1,7 @@
-"""The partial-update engine: the row of a key is put together column by column from its versions.
+"""The partial-update engine: assembles the row of a key column by column from its versions.
 
-Implements Paimon's partial-update. NULLs do not overwrite. Sequence groups give columns an order of their own, also
-with aggregate functions. Deletes follow ``ignore-delete``, ``partial-update.remove-record-on-delete`` and
+Implements Paimon's partial-update. NULLs do not overwrite. Sequence groups give columns their own order, also with
+aggregate functions. Deletes follow ``ignore-delete``, ``partial-update.remove-record-on-delete`` and
 ``partial-update.remove-record-on-sequence-group``.
 """
 
@@ -45,7 +45,7 @@ class PartialUpdate:
     remove_on_groups: frozenset[str] = frozenset()
     """Sequence columns: a -D that is not older for the group of such a column removes the row."""
     always_folds: bool = False
-    """Leave nothing to the vector path; gives the same rows, slower."""
+    """Whether to fold all keys, without the vector path; the rows are the same, but it is slower."""
 
     def merge(self, rows: pa.Table, groups: KeyGroups, single_passes: bool = True) -> pa.Table:
         passing = groups.indices[groups.ends]
@@ -132,7 +132,7 @@ def partial_update(schema: TableSchema, options: TableOptions) -> PartialUpdate:
 
 
 def function_name(options: TableOptions, column: str) -> str | None:
-    """The aggregate function that the options name for a column of a group that is no key and no sequence column."""
+    """The aggregate function of a group's column in the options; for columns that are neither key nor sequence."""
     return options.field_options.of(column).aggregate_function or options.default_aggregate_function
 
 

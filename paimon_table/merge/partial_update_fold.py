@@ -1,8 +1,8 @@
 """Partial-update as an ordered fold over the versions of each key: the definition, record by record.
 
-Implements Paimon's state machine of the engine. A column without aggregate function is not copied along: the state
-holds the position of the row that it comes from. The fold serves the keys that the vector path leaves, and tests as
-the result that the vector path must equal.
+Implements Paimon's state machine of the engine. For a column without aggregate function, the state has only the
+position of its row. The fold computes the keys that the vector path leaves, and serves tests as the reference for the
+vector path.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _DELETE = int(RowKind.DELETE)
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One sequence group: how its rows compare, and its columns by number."""
+    """One sequence group: the order of its rows, and its columns by number."""
 
     ranks: list[int]
-    """By position; -1 for a row that says nothing about the group."""
+    """The rank of each position; -1 for a row without a sequence of the group."""
     sequence: tuple[int, ...]
     plain: tuple[int, ...]
     aggregated: tuple[int, ...]
@@ -35,7 +35,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """Rows by position. Columns that are taken from rows and aggregated columns are numbered apart."""
+    """Rows by position. Picked columns and aggregated columns have separate numbers."""
 
     kinds: list[int]
     plain_columns: int
@@ -44,12 +44,12 @@ class _Input:
     groups: list[_Group]
     functions: list[AggregateFunction]
     values: list[list[Any]]
-    """Values of each aggregated column as its accumulators take them."""
+    """The values of each aggregated column, in the form for its accumulators."""
     removes_on_delete: bool
 
 
 def fold_columns(versions: Versions) -> MergedColumns:
-    """The value columns of every key, made record by record."""
+    """The value columns of every key, computed record by record."""
     plain = [*versions.free, *(name for group in versions.groups for name in (*group.sequence, *group.plain))]
     aggregated = [name for group in versions.groups for name in group.aggregated]
     given = _input(versions, plain, aggregated)
@@ -146,7 +146,7 @@ class _KeyState:
     def retract(self, position: int, kind: int) -> None:
         self._removed = False
         if not self._started:
-            # The first retract seeds the row, so its values show where nothing else overwrites them.
+            # The first retract initialises the row, so its values remain unless others overwrite them.
             self._become(position)
             self._started = True
         if kind == _DELETE and self._removes(position):

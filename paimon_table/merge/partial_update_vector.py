@@ -1,4 +1,4 @@
-"""Partial-update for all keys at once, as far as the outcome does not depend on single steps.
+"""Partial-update for all keys at once, if the result does not depend on single steps.
 
 A column without aggregate function takes its value from one row: the last one that is not NULL, or the newest of its
 sequence group. An aggregated column is reduced over the rows that have a sequence. Keys that need more are folded.
@@ -61,9 +61,9 @@ def _take_free_columns(versions: Versions, merged: MergedColumns) -> None:
 
 
 def _counting_rows(versions: Versions) -> Mask | None:
-    """Rows that set columns without group: adds, the last -D that removes the row, a retract that comes first.
+    """Rows that set columns without group: adds, the last -D that removes the row, and a first row that is a retract.
 
-    None when all do.
+    None if all rows do.
     """
     is_retract = versions.is_retract
     if not is_retract.any():
@@ -85,7 +85,7 @@ def _take_group(versions: Versions, group: GroupVersions, merged: MergedColumns)
     protected = newest
     is_retract = versions.is_retract
     if is_retract.any():
-        # Where no row has a sequence, the values of a retract that came first are still there.
+        # If no row has a sequence, the values of a first row that is a retract remain.
         seeded = np.where(is_retract[versions.starts], versions.starts, -1)
         protected = np.where(newest < 0, seeded, np.where(is_retract[newest], -1, newest))
     for name in group.sequence:
@@ -98,12 +98,12 @@ def _take_group(versions: Versions, group: GroupVersions, merged: MergedColumns)
 
 
 def _must_fold(versions: Versions) -> Mask:
-    """Keys whose outcome depends on single steps."""
+    """Keys whose result depends on single steps."""
     folded = np.zeros(len(versions.starts), np.bool_)
     is_retract = versions.is_retract
     if is_retract.any():
         if versions.has_aggregates:
-            # The first retract is what the aggregates start from.
+            # The aggregates start from the first retract.
             folded |= is_retract[versions.starts]
         if any(group.removes_row for group in versions.groups):
             folded |= any_marked(versions.kinds == RowKind.DELETE, versions.starts)
@@ -114,7 +114,8 @@ def _must_fold(versions: Versions) -> Mask:
 
 
 def _aggregates(versions: Versions, folded: Mask) -> dict[str, pa.Array] | None:
-    """The aggregated columns, NULL for folded keys. Marks more keys where a function asks for it; None: all keys."""
+    """The aggregated columns, NULL for folded keys. Marks more keys to fold if a function requires it; None: all
+    keys."""
     is_retract = versions.is_retract
     columns: dict[str, pa.Array] = {}
     for group in versions.groups:
@@ -132,7 +133,7 @@ def _aggregates(versions: Versions, folded: Mask) -> dict[str, pa.Array] | None:
 def _reduced(
     versions: Versions, order: GroupSequence, name: str, function: AggregateFunction, keys: Mask
 ) -> pa.Array | None:
-    """One aggregated column, one value per key: NULL for other keys; None when the function asks for the fold."""
+    """One aggregated column, one value per key, NULL for other keys; None if the function requires the fold."""
     keep = order.has_value & keys[versions.keys.key_number()]
     counting, has_rows = only_positions(versions.keys, keep)
     if not has_rows.any():

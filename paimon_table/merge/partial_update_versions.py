@@ -1,4 +1,4 @@
-"""The versions of keys as the partial-update engine sees them: in merge order, with their kinds and group sequences."""
+"""The versions of keys for the partial-update engine: in merge order, with their kinds and group sequences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GroupVersions:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Rows that have to be merged. Retracts that the options do not allow, or say to ignore, are not among them."""
+    """The rows to merge, without retracts that the options refuse or ignore."""
 
     rows: pa.Table
     keys: KeyGroups

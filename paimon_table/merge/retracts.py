@@ -1,7 +1,7 @@
-"""Which tables need the old row of an update, -U, before the new one, and which cannot take retracts at all.
+"""Which tables need the old row of an update, -U, before the new one, and which tables refuse retracts.
 
-Aggregation adds every row that comes. An update is right there only if its old row is taken back first, which not every
-function can. Sequence groups of partial-update get no -U: in one flush with its new row it would be lost.
+Aggregation adds every row. So an update is correct only if its old row is retracted first, which not every function
+supports. Sequence groups of partial-update get no -U: a flush with the new row would lose it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paimon_table.schema.table_schema import TableSchema
 
 
 def can_retract(schema: TableSchema, options: TableOptions) -> bool:
-    """Whether the table aggregates and takes a -U row in all its columns (functions may ignore it).
+    """Whether the table aggregates and accepts a -U row in all its columns (functions may ignore it).
 
     False where a -U would be dropped (``ignore-delete``) or take its kind from a column (``rowkind.field``).
     """
@@ -29,15 +29,15 @@ def can_retract(schema: TableSchema, options: TableOptions) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RefusedDeletes:
-    """Why a -D that is stored would make its key unreadable as soon as the key is merged."""
+    """Why a stored -D would make its key unreadable at the next merge."""
 
     reason: str
     columns: tuple[str, ...] = ()
-    """Only a -D with a value in one of these does that; none stands for every -D."""
+    """Only a -D with a value in one of these columns does so; without columns every -D does."""
 
 
 def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDeletes | None:
-    """The reason why the engine refuses deletes (-D), known before any is stored.
+    """The reason why the engine refuses deletes (-D), found before any is stored.
 
     None if the engine accepts them, or if they are dropped earlier. Also None with ``rowkind.field``, where a column
     marks the deletes, and with groups that remove rows, where only a -D older than its row fails.
@@ -46,7 +46,7 @@ def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDelete
         return None
     match options.merge_engine:
         case "first-row":
-            return RefusedDeletes("first-row takes no deletes: set ignore-delete to leave them out")
+            return RefusedDeletes("first-row accepts no deletes: set ignore-delete to ignore them")
         case "aggregation" if not options.aggregation_remove_record_on_delete:
             return _of_functions(_not_retracting(schema, options))
         case "partial-update":
@@ -67,7 +67,7 @@ def _of_partial_update(schema: TableSchema, options: TableOptions) -> RefusedDel
         return None
     if not engine.groups:
         return RefusedDeletes(
-            "partial-update takes no deletes by default: set ignore-delete to leave them out,"
+            "partial-update accepts no deletes by default: set ignore-delete to ignore them,"
             " partial-update.remove-record-on-delete to remove the whole row, or fields.<column>.sequence-group to"
             " clear the columns of groups"
         )

@@ -1,4 +1,4 @@
-"""Which versions of a key count where compaction looks up older values.
+"""Which versions of a key count in compactions that look up older values.
 
 Implements the choice of Paimon's lookup merge. A row that such a compaction wrote to a level above 0 was merged with
 the rows of the levels above it. So those older rows must not be merged a second time.
@@ -13,7 +13,7 @@ from paimon_table.rows.words import Indices
 
 
 def without_superseded(groups: KeyGroups, levels: Indices) -> KeyGroups:
-    """All level-0 versions of a key, and of its versions on higher levels the one on the lowest level.
+    """All level-0 versions of a key, and the one version on the lowest of the higher levels.
 
     ``levels[i]`` is the level of row i. Every key keeps at least one version.
     """

@@ -1,4 +1,4 @@
-"""The files of one bucket of a table without primary key: in the order in which their rows were written."""
+"""The order of the files of one bucket in a table without primary key: that in which their rows were written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 
 class Arrived(Protocol):
-    """The metadata of a file, as far as it says when its rows were written."""
+    """The metadata of a file about the order of its rows."""
 
     @property
     def file_name(self) -> str: ...
@@ -23,5 +23,5 @@ F = TypeVar("F", bound=Arrived)
 
 
 def in_order(files: Iterable[F]) -> list[F]:
-    """Files by their first sequence number; where writers gave one twice, by their age."""
+    """Files by their first sequence number; files with equal numbers by age."""
     return sorted(files, key=lambda file: (file.min_sequence_number, file.creation_time_ms or 0, file.file_name))

@@ -50,14 +50,14 @@ class Levels:
 
     @property
     def highest_level(self) -> int:
-        """Highest level that holds files; 0 when only level 0 does, -1 for an empty bucket."""
+        """The highest level with files; 0 if only level 0 has files, -1 for an empty bucket."""
         return max((f.level for f in self.files), default=-1)
 
     @property
     def published_level(self) -> int:
-        """The level that the last compaction of all runs wrote; level 0 is never it.
+        """The level that the last compaction of all runs wrote; never level 0.
 
-        With the full-compaction producer its rows are the state that the changelog has led to. It is the highest level
+        With the full-compaction producer its rows are the state after the changelog so far. It is the highest level
         with files, even if options have added levels above it. A compaction of some runs writes below an older run; a
         compaction of all runs writes to the highest existing level.
         """
@@ -69,16 +69,16 @@ class Levels:
         return newest + tuple(SortedRun(i, files) for i, files in enumerate(self.upper, 1) if files)
 
     def with_added(self, files: Iterable[DataFileMeta], key_of: KeyOf) -> Levels:
-        """With new files, each on its own level."""
+        """The levels with new files, each on its own level."""
         return build_levels((*self.files, *files), self.max_level + 1, key_of)
 
     def with_compacted(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta], key_of: KeyOf) -> Levels:
-        """With the files of ``before`` replaced by the files of ``after``."""
+        """The levels with the files of ``before`` replaced by those of ``after``."""
         removed = {(f.level, f.file_name) for f in before}
         kept = [f for f in self.files if (f.level, f.file_name) not in removed]
         if len(kept) + len(removed) != len(self.files):
             raise BrokenInvariant(
-                f"compaction replaces files that the bucket lacks: {sorted(removed)}; stop the writer"
+                f"compaction replaces files that the bucket lacks: {sorted(removed)}: stop the writer"
             )
         return build_levels((*kept, *after), self.max_level + 1, key_of)
 
@@ -86,7 +86,7 @@ class Levels:
 def build_levels(files: Iterable[DataFileMeta], num_levels: int, key_of: KeyOf) -> Levels:
     """Sort files into levels; there are at least ``num_levels`` and as many as the highest file needs.
 
-    Raises CorruptFile when the key ranges of a level above 0 overlap.
+    Raises CorruptFile if the key ranges of a level above 0 overlap.
     """
     files = tuple(files)
     count = max(num_levels, 2, 1 + max((f.level for f in files), default=0))
@@ -98,8 +98,8 @@ def build_levels(files: Iterable[DataFileMeta], num_levels: int, key_of: KeyOf) 
         for left, right in pairwise(run):
             if not key_of(left.max_key) < key_of(right.min_key):
                 raise CorruptFile(
-                    f"files {left.file_name} and {right.file_name} overlap on level {left.level}; "
-                    "another writer compacted this bucket at the same time: restore an earlier snapshot"
+                    f"files {left.file_name} and {right.file_name} overlap on level {left.level}, because another "
+                    "writer compacted this bucket at the same time: restore an earlier snapshot"
                 )
     return Levels(tuple(sorted((f for f in files if f.level == 0), key=_newest_first)), upper)
 
@@ -109,12 +109,12 @@ def _newest_first(file: DataFileMeta) -> tuple[int, int, int, str]:
 
 
 def next_sequence_number(files: Iterable[DataFileMeta]) -> SequenceNumber:
-    """The first sequence number that no row of these files of one bucket has; 0 without files."""
+    """The sequence number after those of all rows in these files of one bucket; 0 without files."""
     return SequenceNumber(max((file.max_sequence_number for file in files), default=-1) + 1)
 
 
 def find_overlap(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> str | None:
-    """Two files of one sorted run whose key ranges touch."""
+    """A text about two files of one sorted run whose key ranges overlap; None without such files."""
     ranges = sorted(
         ((comparable_key(f.min_key, key_types), comparable_key(f.max_key, key_types), f.file_name) for f in files),
     )

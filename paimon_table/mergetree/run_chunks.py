@@ -1,6 +1,6 @@
 """The rows of overlapping sorted runs in key-range chunks of bounded size.
 
-Every chunk holds all versions of each of its keys that the runs have, so chunks can be merged one after the other.
+Every chunk has all versions of its keys in the runs, so chunks can be merged one after the other.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from paimon_table.rows.gather import concat
 from paimon_table.rows.words import Indices
 
 CHUNK_BYTES = 128 << 20
-"""Size in memory of the rows that are loaded for one chunk; merging needs about four times as much."""
+"""The size in memory of the rows of one chunk; merging needs about four times as much."""
 
 _MAX_BATCH_ROWS = 1 << 16
 _DISK_TO_MEMORY = 4
-"""How many times their size in the file rows are guessed to take; readers that know better give smaller batches."""
+"""The assumed ratio of the size of rows in memory to that in the file; readers with exact sizes return smaller
+batches."""
 
 ReadBatches = Callable[[DataFileMeta, int], Iterator[pa.Table]]
 """Reads a file in key order, in batches of at most this many rows."""
@@ -48,7 +49,7 @@ def run_chunks(
 ) -> Iterator[list[Piece]]:
     """The rows of a section in key order, chunk by chunk; no piece is empty.
 
-    A chunk that has been given away is not held: its memory is free as soon as the caller drops it.
+    The generator keeps no reference to a chunk, so its memory is freed when the caller drops it.
     """
     share_bytes = chunk_bytes // len(section)
     cursors = [_RunCursor(run, read, order, share_bytes) for run in section]
@@ -59,14 +60,14 @@ def run_chunks(
         if not boundaries:
             break
         boundary = min(boundaries)
-        # Every chunk has rows: at least the rows of the run that ends at the boundary.
+        # Every chunk has rows, at least those of the run that ends at the boundary.
         yield [piece for cursor in cursors for piece in cursor.take_until(boundary)]
     if any(cursor.has_rows for cursor in cursors):
         yield [piece for cursor in cursors for piece in cursor.take_all()]
 
 
 class _RunCursor:
-    """Rows of one run that are loaded and not yet taken."""
+    """The loaded rows of one run that are not taken yet."""
 
     def __init__(self, run: Run, read: ReadBatches, order: KeyOrder, share_bytes: int) -> None:
         self._order = order
@@ -78,7 +79,7 @@ class _RunCursor:
         self.exhausted = False
 
     def load(self) -> None:
-        """Load up to the share of this run, at least one batch if there is one left."""
+        """Load up to the share of this run, at least one batch if any is left."""
         while not self.exhausted and (not self._loaded or self._loaded_bytes < self._share_bytes):
             piece = next(self._source, None)
             if piece is None:
@@ -121,6 +122,6 @@ class _RunCursor:
         return taken
 
     def _batch_rows(self, file: DataFileMeta) -> int:
-        """Rows of a batch: a guess by the size of the file, fewer if the rows before were larger than that."""
+        """The number of rows of a batch: an estimate by the size of the file, reduced if earlier rows were larger."""
         guess = _DISK_TO_MEMORY * file.file_size_bytes // max(file.row_count, 1)
         return max(1, min(_MAX_BATCH_ROWS, self._share_bytes // max(guess, self._row_bytes)))

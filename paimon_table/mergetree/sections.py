@@ -1,4 +1,4 @@
-"""Finds overlapping files, and decides for each whether a compaction upgrades or rewrites it.
+"""Finds overlapping files, and decides whether a compaction upgrades or rewrites each file.
 
 Implements Paimon's interval partition, and the choice between an upgrade (the file moves to another level, only its
 metadata changes) and a rewrite. Pure.
@@ -15,14 +15,14 @@ from paimon_table.mergetree.levels import KeyOf
 from paimon_table.metadata.data_file import DataFileMeta
 
 Run = tuple[DataFileMeta, ...]
-"""Files without overlap, sorted by key; of any level."""
+"""Files of any level without overlap, sorted by key."""
 
 Section = tuple[Run, ...]
-"""Runs that overlap each other, in no order."""
+"""Runs that overlap each other, in any order."""
 
 
 class Ranged(Protocol):
-    """The metadata of a file, as far as it says which keys are in it."""
+    """The metadata of a file about its keys."""
 
     @property
     def min_key(self) -> bytes: ...
@@ -34,7 +34,7 @@ class Ranged(Protocol):
 F = TypeVar("F", bound=Ranged)
 
 SectionOf = tuple[tuple[F, ...], ...]
-"""A section of files in the caller's own form."""
+"""A section of files in the caller's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Merge the sections, which follow each other in key order, into new files."""
+    """Merge consecutive sections, in key order, into new files."""
 
     sections: tuple[Section, ...]
 
@@ -76,7 +76,7 @@ def partition(files: Iterable[F], key_of: KeyOf) -> tuple[SectionOf[F], ...]:
 
 
 def _runs(files: Sequence[F], key_of: KeyOf) -> SectionOf[F]:
-    """Put each file, sorted by key, on the run that ends first if it fits behind it."""
+    """Append each file, sorted by key, to the run that ends first, if it begins after the end of the run."""
     runs: list[list[F]] = []
     ends: list[tuple[Any, int]] = []
     for file in files:
@@ -92,19 +92,19 @@ def _runs(files: Sequence[F], key_of: KeyOf) -> SectionOf[F]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a compaction writes to; files smaller than ``small_file_bytes`` are merged with their neighbours."""
+    """The target of a compaction; files smaller than ``small_file_bytes`` are merged with their neighbours."""
 
     output_level: int
     max_level: int
     small_file_bytes: int
     has_expired: Callable[[DataFileMeta], bool] = lambda _: False
-    """Whether a file has rows that must not be kept."""
+    """Whether a file has rows to drop."""
     has_deletes: Callable[[DataFileMeta], bool] = lambda file: file.delete_row_count != 0
-    """Whether a file may have deletes that do not belong on the highest level; one that does not say may have some."""
+    """Whether a file may have deletes that must not be on the highest level; True if its metadata does not show it."""
 
 
 def plan_steps(sections: Sequence[Section], target: Target) -> tuple[Step, ...]:
-    """What to do with each file, in key order; files that stay as they are do not appear."""
+    """The step for each file, in key order; leaves out files that stay unchanged."""
     steps: list[Step] = []
     pending: list[Section] = []
     for section in sections:
@@ -128,7 +128,8 @@ def _flush(pending: Sequence[Section], target: Target) -> list[Step]:
 
 
 def _move(file: DataFileMeta, target: Target) -> list[Step]:
-    """Upgrade, or rewrite without expired rows and without deletes on the highest level; nothing for a file there."""
+    """Upgrade the file, or rewrite it without expired rows and, on the highest level, without deletes. No step if it is
+    there."""
     has_deletes = target.output_level == target.max_level and target.has_deletes(file)
     if has_deletes or target.has_expired(file):
         return [Rewrite((((file,),),))]

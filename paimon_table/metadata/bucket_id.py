@@ -1,17 +1,17 @@
-"""Where rows of a table are: the place of a bucket."""
+"""The place of rows in a table: the identity of a bucket."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 POSTPONED = -2
-"""Bucket of rows that wait for a compaction of Java Paimon's to get a bucket; no reader shows them before."""
+"""The bucket of rows that wait for a compaction to get a bucket; readers do not show them before."""
 
 DYNAMIC = -1
-"""The stated bucket count of a partition without a fixed number of buckets."""
+"""The bucket count in the metadata of a partition without a fixed number of buckets."""
 
 EMPTY_ROW = bytes(12)
-"""The serialized row without fields: partition of an unpartitioned table, empty statistics."""
+"""The serialized row without fields, for the partition of an unpartitioned table, and for empty statistics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The files with the changes of a snapshot, even if the table got another changelog producer since.
+"""Finds the files with the changes of a snapshot, even if the table got another changelog producer later.
 
 A snapshot names the schema that it was written with, and this schema names the producer. Without a producer, the
 changes are the rows of the files that the snapshot added. Otherwise they are in its changelog files.
@@ -16,7 +16,7 @@ NO_PRODUCER = "none"
 
 
 def producer_of(ctx: TableContext, snapshot: Snapshot) -> str:
-    """The changelog producer with which a snapshot was written."""
+    """The changelog producer under which a snapshot was written."""
     return _producer(ctx, snapshot.schema_id)
 
 
@@ -30,7 +30,7 @@ def has_been_without_producer(ctx: TableContext) -> bool:
 def may_need_added_files(ctx: TableContext, oldest: Iterable[Snapshot]) -> bool:
     """Whether one of these snapshots, or a later one, may have its changes in the files that it added.
 
-    Schemas of later snapshots are taken to be no older ones.
+    This assumes that later snapshots do not have older schemas.
     """
     first = min((snapshot.schema_id for snapshot in oldest), default=0)
     later = (number for number in ctx.schemas if number >= first)

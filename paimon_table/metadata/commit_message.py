@@ -14,7 +14,7 @@ class CommitMessage:
     """The changes that one bucket writer asks the committer to publish.
 
     ``new_files``, ``changelog_files`` and ``append_index`` become the APPEND snapshot; the ``compact_*`` part becomes
-    the COMPACT snapshot with the same commit identifier. Files are durable before the message exists.
+    the COMPACT snapshot with the same commit identifier. All files are durable before the message is created.
     """
 
     bucket: BucketId
@@ -27,16 +27,17 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     compact_index: IndexChange = NO_INDEX_CHANGE
     compact_seen: frozenset[tuple[int, str]] | None = None
-    """Level and name of every file above level 0 in which the compaction looked up the rows that it replaces.
+    """Level and name of every file above level 0 in which the compaction looked up rows to replace.
 
     None: its changes stay valid even if another writer adds files above level 0.
     """
     late_row_count: int = 0
-    """Rows that the writer left out because newer ones of their key had come before (``merge.late_rows``)."""
+    """The number of rows that the writer left out because newer rows of their key arrived first
+    (``merge.late_rows``)."""
 
     @property
     def made_files(self) -> tuple[DataFileMeta, ...]:
-        """The files that its writer made: a compaction also names earlier ones, which it gives another level."""
+        """The files that the writer created, without earlier files that a compaction moves to another level."""
         earlier = {file.file_name for file in self.compact_before} - {file.file_name for file in self.new_files}
         named = (*self.new_files, *self.changelog_files, *self.compact_changelog, *self.compact_after)
         return tuple(file for file in named if file.file_name not in earlier)

@@ -16,7 +16,7 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW
 
 
 class FileSource(IntEnum):
-    """Who made a data file: a flush or a compaction."""
+    """What created a data file: a flush or a compaction."""
 
     APPEND = 0
     COMPACT = 1
@@ -31,7 +31,7 @@ class SimpleStats:
     null_counts: tuple[int | None, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As short as possible: tasks get the statistics of all files of a table."""
+        """A short pickle, because tasks get the statistics of all files of a table."""
         return SimpleStats, (self.min_values, self.max_values, self.null_counts)
 
 
@@ -57,7 +57,7 @@ class DataFileMeta:
     embedded_index: bytes | None = None
     file_source: int | None = None
     value_stats_cols: tuple[str, ...] | None = None
-    """Columns of ``value_stats``; None stands for all columns, empty for no statistics."""
+    """The columns of ``value_stats``; None means all columns, empty means no statistics."""
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None

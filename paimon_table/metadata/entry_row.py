@@ -1,7 +1,7 @@
 """A manifest entry as one flat row, for manifests with a hundred thousand entries.
 
-Creating a row takes a fifth of the time that the objects of ``manifest`` and ``data_file`` take. Scans choose files by
-these rows, and create objects only for the chosen files.
+Creating a row takes a fifth of the time of the objects in ``manifest`` and ``data_file``. Scans choose files by these
+rows, and create objects only for the chosen files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paimon_table.metadata.manifest import ADD, Facts, Identity, ManifestEntry, 
 
 
 class EntryRow(NamedTuple):
-    """The values of one entry, named as in ``DataFileMeta``; both kinds of statistics have three parts each."""
+    """The values of one entry, named as in ``DataFileMeta``; each kind of statistics has three parts."""
 
     kind: int
     partition: bytes
@@ -127,7 +127,7 @@ ENTRY_PATHS: Mapping[str, tuple[str, ...]] = {
 
 
 def entries_of_rows(rows: Iterable[EntryRow]) -> tuple[ManifestEntry, ...]:
-    """The same entries as values, in order."""
+    """The rows as manifest entries, in order."""
     buckets = KnownBuckets()
     return tuple(
         ManifestEntry(row.kind, buckets[row.partition, row.bucket], row.total_buckets, row.file) for row in rows
@@ -135,7 +135,7 @@ def entries_of_rows(rows: Iterable[EntryRow]) -> tuple[ManifestEntry, ...]:
 
 
 class KnownBuckets(dict[tuple[bytes, int], BucketId]):
-    """By partition and number, so that many entries of a bucket share one value."""
+    """Bucket ids by partition and number, so that entries of a bucket share one value."""
 
     def __missing__(self, place: tuple[bytes, int]) -> BucketId:
         bucket = self[place] = BucketId(*place)
@@ -146,5 +146,5 @@ def live_rows(rows: Sequence[EntryRow]) -> Sequence[EntryRow]:
     """As ``live_entries``."""
     names: set[Any] = {row.file_name for row in rows}
     if len(names) == len(rows) and all(row.kind == ADD for row in rows):
-        return rows  # names are part of the identity
+        return rows  # no deletes, so names are unique
     return live_entries(rows)

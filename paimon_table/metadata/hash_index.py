@@ -1,11 +1,11 @@
-"""Index files of dynamic buckets: the hashes of all keys that a bucket has ever got.
+"""Index files of dynamic buckets: the hashes of all keys that were ever added to a bucket.
 
-Implements Paimon's HASH index file: big-endian 32-bit hashes one behind the other, in any order; here they are sorted.
+Implements Paimon's HASH index file: a sequence of big-endian 32-bit hashes in any order; Tidemark sorts them.
 
-The name of a file that Tidemark writes ends with a checksum of its bytes, for which the format has no room, and with a
-number of assigners. Every hash h in it belongs to the assigner |h % assigners| that owns the bucket. So the index
-manifest says by how many assigners a partition may be continued, without a look into the files. The number belongs to
-the file, so it goes and comes back with it, whichever process commits.
+The name of Tidemark's files ends with a checksum of the bytes, for which the format has no place, and with a number of
+assigners. Every hash h in the file belongs to the assigner |h % assigners|, which owns the bucket. So the index
+manifest shows the possible numbers of assigners of a partition, without reading the files. The number is part of the
+file, so it stays correct, whichever process commits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(r"index-.*-([0-9a-f]{8})-of-([1-9]\d*)")
 
 
 def assigners_of(file: IndexFileMeta) -> int | None:
-    """The number of assigners that the file was written by; None: its writer does not say."""
+    """The number of assigners in the name of the file; None if its writer did not record it."""
     found = _NAME.fullmatch(file.file_name)
     return int(found[2]) if found else None
 
@@ -37,7 +37,7 @@ def assigners_of(file: IndexFileMeta) -> int | None:
 def write_hashes(io: FileIO, paths: TablePaths, uuid: str, assigners: int, hashes: KeyHashes) -> IndexFileMeta:
     """Write one new index file, which is durable after ``FileIO.sync``.
 
-    All hashes belong to the owner of its bucket, among this number of ``assigners``.
+    All hashes must belong to the assigner that owns the bucket.
     """
     data = hashes.astype(_STORED).view(np.uint8).data
     name = f"index-{uuid}-{zlib.crc32(data):08x}-of-{assigners}"
@@ -52,7 +52,7 @@ def hash_index_path(paths: TablePaths, file: IndexFileMeta) -> str:
 
 
 def read_hashes(io: FileIO, paths: TablePaths, file: IndexFileMeta) -> KeyHashes:
-    """The hashes of one file; raises CorruptFile if it is missing or is not the one that the index manifest names."""
+    """The hashes of one file; raises CorruptFile if it is missing or contradicts the index manifest."""
     path = hash_index_path(paths, file)
     try:
         data = io.read(path)
@@ -73,6 +73,7 @@ def read_hashes(io: FileIO, paths: TablePaths, file: IndexFileMeta) -> KeyHashes
 
 
 def distinct(hashes: npt.NDArray[np.int32]) -> KeyHashes:
-    """Sorted, each once. ``np.unique`` puts them into a hash table first, which takes far longer for millions."""
+    """The hashes sorted, each once. ``np.unique`` first builds a hash table, which takes far longer for millions of
+    hashes."""
     ordered = np.sort(hashes)
     return ordered[np.r_[True, ordered[1:] != ordered[:-1]]] if len(ordered) else ordered

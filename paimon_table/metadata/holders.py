@@ -1,7 +1,7 @@
-"""What holds files of a table: the snapshots, long-lived changelogs and tags of the table and of its branches.
+"""Holders: the snapshots, long-lived changelogs and tags of a table and its branches, which need files of the table.
 
-Implements the places of their files. A branch keeps its snapshots, changelogs and tags in ``branch/branch-NAME``. The
-files that they name are among the files of the table.
+Implements the places of their files. A branch has its snapshots, changelogs and tags in ``branch/branch-NAME``; the
+files that they name are in the directories of the table.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ _BRANCH = "branch-"
 
 
 class Holding(StrEnum):
-    """What kind of file holds files; all have the layout of a snapshot."""
+    """The kind of a holder; all kinds have the layout of a snapshot."""
 
     SNAPSHOT = "snapshot"
     CHANGELOG = "changelog"
-    """Of a snapshot that has expired: holds its changelog, its data files where the table has no changelog producer."""
+    """An expired snapshot with its changelog: its data files if the table has no changelog producer."""
     TAG = "tag"
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One such file."""
+    """One holder."""
 
     kind: Holding
     name: str
-    """The number of the snapshot, the name of the tag."""
+    """The number of the snapshot or the name of the tag."""
     path: str
     branch: str | None = None
-    """None: it belongs to the table itself."""
+    """The branch; None: the table itself."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" + (f" of branch {self.branch}" if self.branch else "")
 
     @property
     def may_lack_changelog(self) -> bool:
-        """Whether the changelog that it names can be gone: it goes with the snapshot, tags do not hold it.
+        """Whether the changelog that it names may be missing: it expires with the snapshot, and tags do not keep it.
 
-        A branch begins with the snapshot of a tag.
+        The first snapshot of a branch is that of a tag.
         """
         return self.kind is Holding.TAG or self.branch is not None
 
     def read(self, io: FileIO) -> Snapshot:
-        """Its content; raises FileNotFoundError if it is gone, CorruptFile if it cannot be read."""
+        """Its content; raises FileNotFoundError if it no longer exists, CorruptFile if it cannot be read."""
         return from_json(io.read(self.path), self.path)
 
 
@@ -61,10 +61,10 @@ def branches(io: FileIO, paths: TablePaths) -> dict[str, TablePaths]:
 
 
 def holders(io: FileIO, paths: TablePaths) -> Iterator[Holder]:
-    """All that holds files now.
+    """The current holders.
 
-    Each kind is listed only when it is reached, and a kind that others may turn into comes after them. A snapshot that
-    expires while the first ones are read has left its changelog or a tag, which is found later.
+    Each kind is listed only when it is reached, and after the kinds that may become it. If a snapshot expires during
+    the listing, its changelog or tag is still found later.
     """
     yield from _holders_of(io, paths, None)
     for name, branch in branches(io, paths).items():
@@ -82,7 +82,7 @@ def _holders_of(io: FileIO, paths: TablePaths, branch: str | None) -> Iterator[H
 
 
 def names_in(io: FileIO, directory: str) -> list[str]:
-    """The names in a directory; none where there is no such directory, or a file in its place."""
+    """The names in a directory; none if it does not exist or is a file."""
     try:
         return io.list_names(directory)
     except NotADirectoryError:

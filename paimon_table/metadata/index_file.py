@@ -20,14 +20,14 @@ HASH = "HASH"
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """Where the deletion vector of one data file is inside its index file, and how many rows it marks."""
+    """The place of a data file's deletion vector in its index file, and the number of rows that it marks."""
 
     data_file: str
     offset: int
     length: int
-    """As stored: its meaning depends on the version of the vector."""
+    """The stored length, whose meaning depends on the version of the vector."""
     cardinality: int | None = None
-    """None: an older writer did not say."""
+    """None: an older writer did not record it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,11 @@ class IndexFileMeta:
     file_name: str
     file_size_bytes: int
     row_count: int
-    """Number of deletion vectors, or of hashes."""
+    """The number of deletion vectors, or of hashes."""
     vector_ranges: tuple[VectorRange, ...] | None = None
     external_path: str | None = None
     global_index: Mapping[str, Any] | None = None
-    """The manifest's metadata of an index over all buckets, as stored; passed on unread."""
+    """The stored metadata of an index over all buckets, which Tidemark copies without reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class IndexChange:
     before: tuple[IndexFileMeta, ...] = ()
     after: tuple[IndexFileMeta, ...] = ()
     seen: frozenset[tuple[int, str]] | None = None
-    """Bucket and name of all HASH files of the partition from which the buckets of the rows were assigned.
+    """Bucket and name of all HASH files of the partition by which rows were assigned to buckets.
 
     None: the assignment did not use them.
     """
     keys_seen: SnapshotIdentity | None = None
     """The snapshot whose keys, over all partitions, decided the places of the rows. None: no snapshot did.
 
-    Rows that other writers have added since may have the same keys in other places.
+    Rows that other writers added later may have the same keys in other places.
     """
 
     @property

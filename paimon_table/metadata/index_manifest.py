@@ -1,6 +1,6 @@
 """The index manifest: the complete list of the index files of one snapshot.
 
-Implements Paimon's record layout, version 1, and the rule that combines changes with the list before. Of the types HASH
+Implements Paimon's record layout, version 1, and the rule that applies changes to the previous list. Of the types HASH
 and DELETION_VECTORS a (partition, bucket) has at most one file, which a new file replaces. Only tables without keys and
 buckets, where a bucket is a whole partition, may have many files with deletion vectors (``many_vector_files``). Then
 each data file has its deletion vector in at most one of these files.
@@ -83,18 +83,18 @@ def encode_index_manifest(entries: Iterable[IndexEntry], compression: str, name:
 
 
 def decode_index_manifest(data: bytes, name: str) -> tuple[IndexEntry, ...]:
-    """The entries of an index manifest in stored order; CorruptFile names the file ``name``."""
+    """The entries of an index manifest in stored order. Raises CorruptFile, which names the file ``name``."""
     try:
         entries = tuple(_entry(record) for record in read_container(data, name.rpartition("/")[2]))
     except (MalformedContainer, *DAMAGES) as error:
         raise CorruptFile(f"index manifest {name} is not readable ({error!r}); restore it from a backup") from error
     if any(entry.kind != ADD for entry in entries):
-        raise CorruptFile(f"index manifest {name} names a deleted file, it must list live ones; restore it")
+        raise CorruptFile(f"index manifest {name} names a deleted file, but must list live ones; restore it")
     return entries
 
 
 def deletion_files(entries: Iterable[IndexEntry]) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
-    """The files with the deletion vectors of each bucket that has some."""
+    """The files with deletion vectors, by bucket."""
     files: dict[BucketId, tuple[IndexFileMeta, ...]] = {}
     for entry in entries:
         if entry.file.index_type == DELETION_VECTORS:
@@ -105,7 +105,7 @@ def deletion_files(entries: Iterable[IndexEntry]) -> dict[BucketId, tuple[IndexF
 def combined(
     present: Sequence[IndexEntry], changes: Iterable[IndexEntry], *, many_vector_files: bool = False
 ) -> tuple[IndexEntry, ...]:
-    """The list after the changes; deletions go first, so that a file may be deleted and replaced at once."""
+    """The list after the changes; applies deletions first, so that changes may delete and replace a file."""
     changes = tuple(changes)
     files = {_place(entry, many_vector_files): entry for entry in present}
     for change in changes:
@@ -120,10 +120,10 @@ def combined(
 def find_index_conflict(
     present: Sequence[IndexEntry], changes: Iterable[IndexEntry], *, many_vector_files: bool = False
 ) -> str | None:
-    """Why ``changes`` cannot follow the list ``present``; None when they can.
+    """Why ``changes`` cannot follow the list ``present``; None if they can.
 
-    A deleted file must be live. An added one must not describe anything that a remaining one describes, neither a whole
-    bucket nor a data file: the writer of the new file did not know the contents of the other one.
+    A deleted file must be live. An added file must not describe a bucket or data file that a remaining index file
+    describes, because its writer did not know the content of that file.
     """
     live = {_place(entry, many_vector_files): entry.file for entry in present}
     changes = tuple(changes)
@@ -138,15 +138,15 @@ def find_index_conflict(
         for change in added:
             for r in change.file.vector_ranges or ():
                 if (change.bucket, r.data_file) in marked:
-                    return f"data file {r.data_file} of bucket {change.bucket.bucket} has got another deletion vector"
+                    return f"data file {r.data_file} of bucket {change.bucket.bucket} has another deletion vector now"
     for change in added:
         if live.setdefault(_place(change, many_vector_files), change.file).file_name != change.file.file_name:
-            return f"bucket {change.bucket.bucket} has got another {change.file.index_type} index file"
+            return f"bucket {change.bucket.bucket} has another {change.file.index_type} index file now"
     return None
 
 
 def _place(entry: IndexEntry, many_vector_files: bool) -> tuple[BucketId, str, str]:
-    """What there is at most one file of."""
+    """The place that at most one index file may describe."""
     file = entry.file
     is_alone = file.index_type == HASH or (file.index_type == DELETION_VECTORS and not many_vector_files)
     return (entry.bucket, file.index_type, "" if is_alone else file.file_name)

@@ -1,7 +1,7 @@
-"""Manifest entries and manifest file metadata: the values, and what follows from a list of them.
+"""Manifest entries and the metadata of manifests as values, and functions on lists of them.
 
-Implements Paimon's entry identity and its order-free rule: the live files of a snapshot are all ADDs minus all DELETE
-identities. The avro form is in ``manifest_codec``.
+Implements Paimon's entry identity and its rule without order: the live files of a snapshot are all ADDs minus all
+DELETE identities. The avro form is in ``manifest_codec``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None
 """(partition, bucket, level, file name, extra files, embedded index, external path)."""
 
 Facts = tuple[int, bytes, int, int, int]
-"""(kind, partition, bucket, level, schema id): the summary of all entries in the list of manifests."""
+"""(kind, partition, bucket, level, schema id): the facts that the manifest list summarises."""
 
 
 class Entry(Protocol):
@@ -71,7 +71,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One manifest as a manifest list names it. Readers skip a manifest whose counts say that it has nothing."""
+    """The metadata of one manifest in a manifest list. Readers skip a manifest whose counts are zero."""
 
     file_name: str
     file_size_bytes: int
@@ -87,7 +87,7 @@ class ManifestFileMeta:
     max_row_id: int | None = None
 
     def may_contain(self, buckets: Collection[int]) -> bool:
-        """Whether an entry of one of these bucket numbers can be inside; True when the range is not known."""
+        """Whether the manifest may have an entry of these buckets; True if the range is unknown."""
         if self.min_bucket is None or self.max_bucket is None:
             return True
         return any(self.min_bucket <= bucket <= self.max_bucket for bucket in buckets)
@@ -96,7 +96,7 @@ class ManifestFileMeta:
 def summarize(
     name: str, size_bytes: int, entries: Iterable[Entry], partition_types: Sequence[DataType]
 ) -> ManifestFileMeta:
-    """The list entry of a manifest that holds exactly these entries (at least one)."""
+    """The list entry of a manifest with exactly these entries (at least one)."""
     kinds, partitions, buckets, levels, schema_ids = zip(*(entry.facts for entry in entries), strict=True)
     added = kinds.count(ADD)
     return ManifestFileMeta(
@@ -116,7 +116,7 @@ def summarize(
 def partition_stats(partitions: Collection[bytes], types: Sequence[DataType]) -> SimpleStats:
     """Minimum, maximum and null count of each partition column over distinct serialized partitions.
 
-    Null counts are per partition, not per file: readers only ask whether they are zero.
+    Null counts are per partition, not per file, because readers only check whether they are zero.
     """
     if not types:
         return SimpleStats()

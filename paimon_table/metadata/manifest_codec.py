@@ -128,9 +128,9 @@ class StoredEntry:
 def encode_manifests(
     entries: Iterable[StoredEntry], compression: str, names: Iterable[str], target_bytes: int
 ) -> Iterator[tuple[str, bytes, list[StoredEntry]]]:
-    """Manifests of about the target size or a little more, each with its name, bytes and entries; at least one.
+    """At least one manifest, each of about the target size or a little more, with its name, bytes and entries.
 
-    Readers, and who merges manifests, take smaller ones for unfinished.
+    Merging treats smaller manifests as unfinished.
     """
     names, blocks = iter(names), _blocks(entries, target_bytes)
     block = next(blocks, [])
@@ -167,9 +167,9 @@ def stored_entry(entry: ManifestEntry) -> StoredEntry:
 
 
 def decode_stored(data: bytes, name: str, count: int) -> list[StoredEntry]:
-    """The entries of a manifest as stored bytes; entries of other writers as Tidemark would store them.
+    """The entries of a manifest as stored bytes; entries of other writers are re-encoded.
 
-    Raises the errors of ``decode_manifest``.
+    Raises as ``decode_manifest``.
     """
     with _readable(name):
         slices = read_slices(data, ENTRY_SCHEMA, name.rpartition("/")[2])
@@ -202,13 +202,13 @@ def encode_manifest_list(manifests: Iterable[ManifestFileMeta], compression: str
 def decode_manifest(data: bytes, name: str, count: int | None = None) -> tuple[ManifestEntry, ...]:
     """The entries of a manifest in stored order.
 
-    CorruptFile, which names the file ``name``, also when it has another number of entries than ``count``.
+    Raises CorruptFile, which names the file ``name``, also if the number of entries differs from ``count``.
     """
     return entries_of_rows(decode_rows(data, name, count))
 
 
 def decode_rows(data: bytes, name: str, count: int | None = None) -> list[EntryRow]:
-    """The same as rows."""
+    """The entries of a manifest as rows; as ``decode_manifest``."""
     with _readable(name):
         rows = read_rows(data, EntryRow, ENTRY_PATHS, _OPTIONAL, name.rpartition("/")[2])
     if count is not None and len(rows) != count:
@@ -217,7 +217,7 @@ def decode_rows(data: bytes, name: str, count: int | None = None) -> list[EntryR
 
 
 def decode_manifest_list(data: bytes, name: str) -> tuple[ManifestFileMeta, ...]:
-    """The manifests that a list names, in order; CorruptFile names the file ``name``."""
+    """The manifests that a list names, in order. Raises CorruptFile, which names the file ``name``."""
     records = _records(data, name)
     with _readable(name):
         return tuple(map(_list_entry, records))
@@ -229,7 +229,7 @@ def _records(data: bytes, name: str) -> list[Any]:
 
 
 def _wrong_count(name: str, found: int, stated: int) -> CorruptFile:
-    return CorruptFile(f"{name} has {found} entries, its list says {stated}; restore it from a backup")
+    return CorruptFile(f"{name} has {found} entries, but its list states {stated}; restore it from a backup")
 
 
 @contextmanager

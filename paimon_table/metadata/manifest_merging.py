@@ -1,12 +1,12 @@
-"""Keeping the base manifest list short.
+"""Merges manifests to keep the base manifest list short.
 
-Implements Paimon's manifest merging: a full rewrite that makes DELETE entries vanish when enough bytes are small or
-hold deletes, otherwise the packing of neighbours. Merging never changes the live files.
+Implements Paimon's manifest merging: a full rewrite without DELETE entries if enough bytes are in small manifests or in
+manifests with deletes, otherwise the merging of neighbours. Merging never changes the live files.
 
 Paimon merges the whole tail of small manifests whenever it is long enough. Tidemark merges only the newest part of the
-tail, as far as it outweighs the manifests before it. So an entry is rewritten once for each time its manifest doubles.
-With Paimon's rule it is rewritten until the manifest reaches the target size, which even the manifest of a hundred
-thousand files may never reach.
+tail, as far as it outweighs the manifests before it. So an entry is rewritten once each time its manifest doubles. With
+Paimon's rule it is rewritten until the manifest reaches the target size, which even a manifest of a hundred thousand
+files may never reach.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def merge_manifests(
     read: Read[E],
     write: Write[E],
 ) -> tuple[ManifestFileMeta, ...]:
-    """The manifests of the next base list; ``manifests`` themselves where nothing is worth merging."""
+    """The manifests of the next base list; ``manifests`` themselves if no merge is worth it."""
     target = options.manifest_target_file_size_bytes
     rewritable = sum(m.file_size_bytes for m in manifests if m.num_deleted_files or m.file_size_bytes < target)
     if rewritable >= options.manifest_full_compaction_size_bytes:
@@ -49,9 +49,9 @@ def merge_manifests(
 def minor_groups(
     manifests: Sequence[ManifestFileMeta], target_size_bytes: int, min_count: int
 ) -> list[list[ManifestFileMeta]]:
-    """Neighbours to merge, in order: groups that reach the target size, and of a tail with enough manifests the end.
+    """Neighbours to merge, in order: groups that reach the target size, and the end of a tail with enough manifests.
 
-    A group of one is left as it is.
+    A group of one stays unchanged.
     """
     groups: list[list[ManifestFileMeta]] = []
     group: list[ManifestFileMeta] = []
@@ -81,7 +81,7 @@ def _outweighing(tail: Sequence[ManifestFileMeta], least_count: int) -> int:
 
 
 def cancelled(entries: Iterable[E]) -> list[E]:
-    """Entries in list order without the ADDs that a later DELETE of the same list takes back.
+    """Entries in list order without the ADDs that a later DELETE of the same list cancels.
 
     A DELETE whose ADD is not in the list is kept, once: the ADD is in a manifest outside the group.
     """
@@ -99,7 +99,7 @@ def _merge_fully(
     read: Read[E],
     write: Write[E],
 ) -> tuple[ManifestFileMeta, ...]:
-    """All DELETE entries vanish; large manifests without deleted files stay as they are."""
+    """Drop all DELETE entries; large manifests without deleted files stay unchanged."""
     contents = {m.file_name: read(m) for m in manifests if m.num_deleted_files}
     deleted = {entry.identity for entries in contents.values() for entry in entries if entry.kind != ADD}
     deleted_partitions = {identity[0] for identity in deleted}

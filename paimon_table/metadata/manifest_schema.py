@@ -1,4 +1,4 @@
-"""The parts that the Avro schemas of Paimon's manifest files are made of, as Java writes them.
+"""The building blocks of the Avro schemas of Paimon's manifest files, as Java writes them.
 
 Record names are joined paths, null is the first branch of every union.
 """
@@ -21,7 +21,7 @@ def required(name: str, avro_type: Any) -> dict[str, Any]:
 
 
 def optional(name: str, avro_type: Any) -> dict[str, Any]:
-    """A field that may be null, and is where a file does not have it."""
+    """A field that may be null, or be missing in a file, which means null."""
     return {"name": name, "type": nullable(avro_type), "default": None}
 
 

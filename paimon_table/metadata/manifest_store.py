@@ -1,7 +1,7 @@
 """Reading and writing the files of ``manifest/``.
 
-Implements the naming and rolling of manifests. A reader caches nothing. A draft collects the files of one commit
-attempt, so that they are written, synced and, if the attempt is lost, deleted together.
+Implements the naming and rolling of manifests. A reader has no cache. A draft collects the files of one commit attempt,
+which are written, synced and, after a lost race, deleted together.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from paimon_table.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class ManifestReader:
-    """Reads manifests and manifest lists of one table; CorruptFile when a named file is missing or unreadable."""
+    """Reads manifests and manifest lists of one table; raises CorruptFile if a named file is missing or unreadable."""
 
     io: FileIO
     paths: TablePaths
 
     def list_of(self, name: str, size_bytes: int | None = None) -> tuple[ManifestFileMeta, ...]:
-        """The manifests that a manifest list names; ``size_bytes`` is the list's size where a snapshot says it."""
+        """The manifests that a manifest list names; ``size_bytes`` is the list's size, if the snapshot states it."""
         return decode_manifest_list(self._bytes(name, size_bytes), self.paths.manifest_file(name))
 
     def entries_of(self, manifest: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
@@ -55,7 +55,7 @@ class ManifestReader:
             return decode_rows(self._content(manifest), path, _count(manifest))
 
     def stored_entries_of(self, manifest: ManifestFileMeta) -> list[StoredEntry]:
-        """The entries of a manifest, to be put into another one."""
+        """The entries of a manifest, to copy into another one."""
         path = self.paths.manifest_file(manifest.file_name)
         with many_values():
             return decode_stored(self._content(manifest), path, _count(manifest))
@@ -65,7 +65,7 @@ class ManifestReader:
             return [entry for manifest in manifests for entry in self.entries_of(manifest)]
 
     def all_manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-        """Base then delta: the manifests that together give the snapshot's live files."""
+        """The base and then the delta manifests, which together have the snapshot's live files."""
         base = self.list_of(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         return base + self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
 
@@ -74,7 +74,7 @@ class ManifestReader:
         return self.entries_in(self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """The snapshot's changelog files, in listed order; empty when it has none."""
+        """The snapshot's changelog files, in listed order; empty if it has none."""
         if snapshot.changelog_manifest_list is None:
             return []
         return self.entries_in(self.list_of(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size))
@@ -97,8 +97,8 @@ class ManifestReader:
             ) from error
         except FileNotFoundError as error:
             raise CorruptFile(
-                f"{self.paths.manifest_file(name)} is missing although a snapshot names it; the snapshot has expired "
-                "meanwhile or the table is damaged: open the table again"
+                f"{self.paths.manifest_file(name)} is missing although a snapshot names it. The snapshot has expired, "
+                "or the table is damaged: open the table again"
             ) from error
         if size_bytes is not None and len(data) != size_bytes:
             raise CorruptFile(f"{path} has {len(data)} bytes instead of {size_bytes}; restore it from a backup")
@@ -124,11 +124,11 @@ class ManifestDraft:
     _counter: int = 0
 
     def add_manifests(self, entries: Sequence[ManifestEntry]) -> tuple[ManifestFileMeta, ...]:
-        """Put entries into as many manifests as the target size asks for; none for no entries."""
+        """Add as many manifests for the entries as the target size requires; none without entries."""
         return self.add_stored([stored_entry(entry) for entry in entries])
 
     def add_stored(self, entries: Sequence[StoredEntry]) -> tuple[ManifestFileMeta, ...]:
-        """The same for entries of other manifests."""
+        """As ``add_manifests``, for entries of other manifests."""
         if not entries:
             return ()
         names = iter(lambda: self._next_name("manifest"), "")
@@ -139,20 +139,20 @@ class ManifestDraft:
         )
 
     def add_list(self, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
-        """Put a manifest list, possibly empty; returns its name and its size in bytes."""
+        """Add a manifest list, possibly empty; returns its name and its size in bytes."""
         name = self._next_name("manifest-list")
         data = encode_manifest_list(manifests, self.options.manifest_compression, name)
         return self._add(name, data), len(data)
 
     def add_index_manifest(self, entries: Sequence[IndexEntry]) -> str | None:
-        """Put the complete list of index files; returns its name, None for an empty list, which needs no file."""
+        """Add the complete list of index files; returns its name, None for an empty list, which needs no file."""
         if not entries:
             return None
         name = self._next_name("index-manifest")
         return self._add(name, encode_index_manifest(entries, self.options.manifest_compression, name))
 
     def write(self, other: ManifestDraft | None = None) -> None:
-        """Make all files durable that are not yet, together with the files of another draft."""
+        """Make all remaining files durable, together with those of another draft."""
         drafts = [self] if other is None else [other, self]
         files = [file for draft in drafts for file in draft._files]
         if files:
@@ -164,7 +164,7 @@ class ManifestDraft:
                 draft._files.clear()
 
     def discard(self) -> None:
-        """Delete the files again. Only for an attempt whose snapshot provably does not exist: nothing names them."""
+        """Delete the files. Only for an attempt whose snapshot provably does not exist, so nothing names them."""
         for path in self._written:
             self.io.delete(path)
         self._written.clear()

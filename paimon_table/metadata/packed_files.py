@@ -1,8 +1,8 @@
-"""The live files of many buckets on their way to tasks that look into a few: packed bucket by bucket, once each.
+"""The live files of many buckets for tasks that need few of them: packed bucket by bucket, once each.
 
-A table with a hundred thousand data files has fifty megabytes of metadata. A small batch needs and changes next to
-nothing of it. So each bucket is pickled and compressed by itself, only when its files have changed, and a task unpacks
-those that it asks for.
+A table with a hundred thousand data files has fifty megabytes of metadata. A small batch needs and changes very little
+of it. So each bucket is pickled and compressed separately, only if its files have changed, and a task unpacks only the
+buckets that it needs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from paimon_table.metadata.table_state import LiveFiles
 
 _CODEC = "zstd"
 _FEW_FILES = 1000
-"""Tables with fewer travel as they are."""
+"""Tables with fewer files are not packed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedFiles(Mapping[BucketId, tuple[DataFileMeta, ...]]):
-    """The live files by bucket; unpacked at each look."""
+    """The live files by bucket; each access unpacks them."""
 
     packed: Mapping[BucketId, tuple[int, bytes]]
-    """Size of the pickled files, and these compressed."""
+    """The size of the pickled files, and their compressed bytes."""
 
     def __getitem__(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         size_bytes, data = self.packed[bucket]
@@ -46,12 +46,12 @@ class PackedFiles(Mapping[BucketId, tuple[DataFileMeta, ...]]):
 
 @dataclass(slots=True)
 class FilePacker:
-    """Packs the live files of one table repeatedly; remembers the files of each bucket."""
+    """Packs the live files of one table repeatedly; caches the packed files of each bucket."""
 
     _known: dict[BucketId, tuple[tuple[DataFileMeta, ...], tuple[int, bytes]]] = field(default_factory=dict)
 
     def pack(self, live: LiveFiles) -> LiveFiles:
-        """The same files, in little room when they are pickled."""
+        """The same files, with a small pickle."""
         if sum(map(len, live.files.values())) < _FEW_FILES:
             self._known.clear()
             return live

@@ -45,7 +45,7 @@ class TablePaths:
 
     @property
     def changelog_dir(self) -> str:
-        """Where changelogs that outlive their snapshots are named."""
+        """The directory of long-lived changelogs."""
         return f"{self.root}/changelog"
 
     @property
@@ -92,7 +92,8 @@ class TablePaths:
         return f"{self.consumer_dir}/consumer-{name}"
 
     def branch(self, name: str) -> TablePaths:
-        """Schemas, snapshots, tags and consumers of a branch; the files that they name are below the table itself."""
+        """The paths of a branch's schemas, snapshots, tags and consumers; the files that they name are below the table
+        itself."""
         return TablePaths(f"{self.branch_dir}/branch-{name}")
 
     def statistics_file(self, name: str) -> str:
@@ -107,7 +108,7 @@ class TablePaths:
         return f"{self.root}/index/{name}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
-        """Directory of a bucket's data files; ``partition_path`` as ``partition_path()`` gives it."""
+        """The directory of a bucket's data files; ``partition_path`` is the result of ``partition_path()``."""
         below = f"{partition_path}/" if partition_path else ""
         return f"{self.root}/{below}bucket-{'postpone' if bucket == POSTPONED else bucket}"
 
@@ -118,7 +119,7 @@ class TablePaths:
 
     @staticmethod
     def extra_files(bucket_dir: str, file: DataFileMeta) -> tuple[str, ...]:
-        """Paths of the files that belong to a data file and are in its directory, such as its index."""
+        """The paths of a data file's extra files in its directory, such as its index."""
         directory = external_file(file.external_path).rpartition("/")[0] if file.external_path else bucket_dir
         return tuple(f"{directory}/{name}" for name in file.extra_files)
 
@@ -159,14 +160,14 @@ class BranchPaths(TablePaths):
 
     @property
     def branch_dir(self) -> str:
-        """Branches have none; nothing is ever there."""
+        """Branches have no branches, so this directory is always missing."""
         return self.line.branch_dir
 
 
 def external_file(uri: str) -> str:
-    """The path of a file that a manifest gives as a URI (``data-file.external-paths``), as ``FileIO`` takes it.
+    """The path for ``FileIO`` of a file whose manifest has a URI (``data-file.external-paths``).
 
-    Raises UnsupportedFeature for a storage that Tidemark does not know.
+    Raises UnsupportedFeature for an unsupported storage.
     """
     scheme, colon, rest = uri.partition(":")
     if not colon or "/" in scheme:
@@ -178,7 +179,7 @@ def external_file(uri: str) -> str:
             return f"s3:{rest}"
         case _:
             raise UnsupportedFeature(
-                f"{uri} lies outside of its table (data-file.external-paths), on storage {scheme!r}, which is not "
+                f"{uri} is outside of its table (data-file.external-paths), on storage {scheme!r}, which is not "
                 "supported; read the table with Paimon's own readers"
             )
 
@@ -190,7 +191,7 @@ _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1)
 _NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _LONGEST_NAME_BYTES = 255
-"""Limit of the names of files and directories in POSIX file systems."""
+"""The limit for names of files and directories in POSIX file systems."""
 
 
 def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: TableOptions) -> str:
@@ -205,7 +206,7 @@ def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: 
 
 
 def partition_texts(values: Sequence[object], fields: Sequence[DataField], options: TableOptions) -> dict[str, str]:
-    """The values of a partition as texts by their columns; see ``partition_path``."""
+    """The values of a partition as texts, by column; see ``partition_path``."""
     texts = {}
     for value, field in zip(values, fields, strict=True):
         text = "" if value is None else _value_text(value, field.type, options.legacy_partition_name)
@@ -214,9 +215,8 @@ def partition_texts(values: Sequence[object], fields: Sequence[DataField], optio
 
 
 def check_directory_names(root: str, path: str) -> None:
-    """Refuse a partition, by its ``partition_path()``, that cannot be a directory below the table ``root``.
-
-    Raises MalformedRecord.
+    """Check that a partition, by its ``partition_path()``, can be a directory below the table ``root``. Raises
+    MalformedRecord.
     """
     if not limits_names(root):
         return
@@ -228,12 +228,12 @@ def check_directory_names(root: str, path: str) -> None:
 
 
 def limits_names(root: str) -> bool:
-    """Whether partitions of a table are directories; object stores know none and take every name."""
+    """Whether partitions of a table are directories; object stores have none and accept every name."""
     return "://" not in root
 
 
 def long_values(column: str, values: pa.Array) -> dict[int, str]:
-    """Texts of a partition column that are too long for a file system: their positions, and the reason."""
+    """The positions of texts in a partition column that are too long for a file system, and the reason."""
     escaped_at_most = 3 * pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
     suspects = np.flatnonzero(escaped_at_most > _LONGEST_NAME_BYTES - len(_directory_name(column, "").encode()))
     texts = ((int(i), values[int(i)].as_py()) for i in suspects)
@@ -250,13 +250,13 @@ def _name_problem(name: str, value: str) -> str | None:
     if size_bytes <= _LONGEST_NAME_BYTES:
         return None
     return (
-        f"the value that begins with {value[:20]!r} makes the name of its directory {size_bytes} bytes long, file "
-        f"systems allow at most {_LONGEST_NAME_BYTES}; partition by a column of shorter values"
+        f"the value that begins with {value[:20]!r} makes the name of its directory {size_bytes} bytes long, but file "
+        f"systems allow at most {_LONGEST_NAME_BYTES}; partition by a column with shorter values"
     )
 
 
 def escape_path_name(text: str) -> str:
-    """``text`` with the characters that Paimon does not put into directory names as ``%XX``."""
+    """``text`` with ``%XX`` for the characters that Paimon escapes in directory names."""
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
 
 
@@ -312,12 +312,13 @@ def _timestamp_text(value: Any, column_type: DataType, legacy: bool) -> str:
 
 
 def _clock(seconds: int) -> tuple[str, str, str]:
-    """Hour, minute and second of a second of the day, of two digits each."""
+    """Hour, minute and second of a second of the day, with two digits each."""
     return f"{seconds // 3600:02d}", f"{seconds // 60 % 60:02d}", f"{seconds % 60:02d}"
 
 
 def _date_text(day: int) -> str:
-    """Text of java.time.LocalDate for an epoch day: years have four digits or more, those beyond 9999 a plus sign."""
+    """The text of java.time.LocalDate for an epoch day: years have at least four digits, and years above 9999 a plus
+    sign."""
     year_months = np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64)
     year, month = divmod(int(year_months), 12)
     first = np.datetime64(int(year_months), "M").astype("datetime64[D]").astype(np.int64)
@@ -339,7 +340,8 @@ def _java_local_date_time(day: int, seconds: int, nanos: int) -> str:
 
 
 def _java_float(value: float, single: bool) -> str:
-    """Text of Java's Float.toString and Double.toString since JDK 19; older ones have more digits for some values."""
+    """The text of Java's Float.toString and Double.toString since JDK 19; older versions print more digits for some
+    values."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0:
@@ -353,7 +355,7 @@ def _java_float(value: float, single: bool) -> str:
 
 
 def _shortest(value: float, single: bool) -> Decimal:
-    """The decimal of the fewest digits, but the nearest one of two, that reads back as the same number of its width."""
+    """The shortest decimal that parses to the same number of its width; of two, the nearer one."""
     for digits_after_the_first in range(1, 17):
         text = f"{value:.{digits_after_the_first}e}"
         if _is_same(float(text), value, single):

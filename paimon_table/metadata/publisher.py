@@ -1,12 +1,12 @@
-"""What makes a new version of a table visible: a schema or a snapshot that appears whole, once, or not at all.
+"""Publishing a new version of a table: a schema or a snapshot appears completely and once, or not at all.
 
-Everything else that a commit or a change of the schema writes is invisible until then. The owner of that step (the
-files themselves, a server) implements this protocol, which a catalog gives to the tables that it opens.
+All other files of a commit or a schema change are invisible until then. The owner of that step (the file system, a
+server) implements this protocol. A catalog passes it to the tables that it opens.
 
 A rollback may remove the base of a snapshot between the last look at the table and the publishing. The rollback removes
-the newest snapshots and then looks for commits above its target. A commit publishes first and then looks for the
-snapshot that it builds on. So one of both sees the other. Without that both would report success, but the table would
-still have the rolled back rows, and an id between its snapshots would be missing.
+the newest snapshots and then looks for commits above its target. A commit publishes first and then looks for its base.
+So at least one of both detects the other. Otherwise both would report success, but the table would still have the
+rolled back rows and a gap in its snapshot ids.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from paimon_table.storage.file_io import FileIO
 
 
 class Publisher(Protocol):
-    """Publishes versions of one table; belongs to the driver. Never replaces a version that is there."""
+    """Publishes versions of one table, on the driver. Never replaces an existing version."""
 
     def publish_schema(self, schema: TableSchema) -> bool:
-        """Make ``schema`` the version with its id, 0 for a new table; False when the id is taken.
+        """Make ``schema`` the version with its id, 0 for a new table; False if the id is taken.
 
-        Readers find it under ``TablePaths.schema_file`` once this is True.
+        After True, readers find it under ``TablePaths.schema_file``.
         """
         ...
 
@@ -40,20 +40,20 @@ class Publisher(Protocol):
     ) -> bool:
         """Make ``snapshot``, whose files are durable, the table's newest one.
 
-        ``base`` is the snapshot that it was planned on, ``entries`` are the files that it adds and removes.
+        ``base`` is the snapshot on which it was planned, ``entries`` are the files that it adds and removes.
 
-        Returns True if the snapshot is in the table, also if an earlier try published it. Returns False if another
-        snapshot has its id, or its base is gone. Raises CommitOutcomeUnknown if the store does not tell: the caller
-        checks before it publishes again. An Outage
-        when it may still be published: then its files stay, whatever the check shows. Readers find it in the
-        ``SnapshotStore`` once this is True.
+        Returns True if the snapshot is in the table, also if an earlier try published it. After that, readers find it
+        in the ``SnapshotStore``. Returns False if another snapshot has its id, or its base was removed. Raises
+        CommitOutcomeUnknown if the outcome is unclear: the caller checks before it publishes again. Raises Outage if it
+        may still be published later: its files stay, whatever the check shows.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FilePublisher:
-    """A table whose files are all there is to it: a version is visible when its file is, which is created at once."""
+    """The publisher of a table without a server: a version is visible when its file exists, which is created
+    atomically."""
 
     io: FileIO
     paths: TablePaths
@@ -66,8 +66,8 @@ class FilePublisher:
     ) -> bool:
         """Create the snapshot's file unless the id is taken; then point the hints at it.
 
-        If the base was rolled back before that, the snapshot is withdrawn, and the commit starts again on the present
-        state.
+        If a rollback removed the base before that, the snapshot is withdrawn, and the commit starts again on the
+        current state.
         """
         if not self._create(snapshot):
             return False
@@ -76,8 +76,9 @@ class FilePublisher:
             return True
         if not take_back(store, snapshot):
             raise CorruptFile(
-                f"{self.paths.root} was rolled back behind snapshot {snapshot.id - 1} while snapshot {snapshot.id} was"
-                " published on it, and others have committed on top: stop all that write the table, and roll back again"
+                f"{self.paths.root} was rolled back to before snapshot {snapshot.id - 1} while snapshot {snapshot.id} "
+                "was published on it, and others have committed on top: stop all writers of the table, then roll back "
+                "again"
             )
         return False
 
@@ -96,8 +97,8 @@ class FilePublisher:
             present, unclear = None, unclear or CommitOutcomeUnknown(str(error))
         if present is None:
             raise CommitOutcomeUnknown(
-                f"it is unknown whether snapshot {snapshot.id} of {self.paths.root} was published; repeat the commit: "
-                "it checks before it publishes"
+                f"it is unknown whether snapshot {snapshot.id} of {self.paths.root} was published; repeat the commit, "
+                "which checks before it publishes"
             ) from unclear
         if present.uuid is None or present.uuid != snapshot.uuid:
             return False
@@ -112,19 +113,19 @@ class FilePublisher:
 
 
 def is_rolled_back(snapshots: SnapshotStore, base: Snapshot | None) -> bool:
-    """Whether the snapshot that was built on is gone, and not because it has expired, or is another one."""
+    """Whether the base was rolled back: it is missing without having expired, or another snapshot has its id."""
     if base is None:
         return False
     found = snapshots.find(base.id)
     if found is not None:
         return not base.is_same(found)
-    return any(other < base.id for other in snapshots.listed_ids())  # expiry takes the oldest first
+    return any(other < base.id for other in snapshots.listed_ids())  # expiry removes the oldest first
 
 
 def take_back(snapshots: SnapshotStore, published: Snapshot) -> bool:
-    """Remove a snapshot that was just published; False, and it stays, where others have built on it.
+    """Remove a snapshot that was just published. If others have committed on top of it, returns False and keeps it.
 
-    The rollback may have removed it already, and others have given its id to another one.
+    The rollback may have removed it already, and another snapshot may have its id.
     """
     io, path = snapshots.io, snapshots.paths.snapshot_file(published.id)
     above = snapshots.paths.snapshot_file(published.id + 1)

@@ -9,7 +9,7 @@ from paimon_table.storage.file_io import FileIO, numbers_of
 
 
 def schema_ids(io: FileIO, paths: TablePaths) -> list[int]:
-    """The ids of the existing versions, rising; empty without a table."""
+    """The ids of the existing versions, in rising order; empty without a table."""
     try:
         return sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
     except NotADirectoryError:
@@ -17,11 +17,11 @@ def schema_ids(io: FileIO, paths: TablePaths) -> list[int]:
 
 
 def read_schema(io: FileIO, paths: TablePaths, schema_id: int) -> TableSchema:
-    """One version; raises CorruptFile if the file holds another one or keys that are not columns."""
+    """Read one version; raises CorruptFile if the file has another version or keys that are not columns."""
     path = paths.schema_file(schema_id)
     schema = from_json(io.read(path), path)
     if schema.id != schema_id:
-        raise CorruptFile(f"{path} holds schema {schema.id}; restore it from a backup")
+        raise CorruptFile(f"{path} has the content of schema {schema.id}; restore it from a backup")
     known = {f.name for f in schema.fields}
     for name in (*schema.primary_keys, *schema.partition_keys):
         if name not in known:

@@ -1,4 +1,4 @@
-"""Snapshots: the JSON of one, and finding them.
+"""Snapshots: their JSON form, and the store that finds them.
 
 Implements Paimon's snapshot files (version 3) and their hint files. Snapshot ids are dense from 1; expiry removes the
 oldest ones.
@@ -32,23 +32,23 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotIdentity:
-    """A snapshot by its id and uuid: after a rollback another one may have the same id."""
+    """A snapshot's id and uuid: after a rollback another snapshot may have the same id."""
 
     id: int
     uuid: str | None
 
 
 BEFORE_THE_FIRST = SnapshotIdentity(0, None)
-"""Stands for a table without snapshots."""
+"""The identity of a table without snapshots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One published state of a table. File names are names in ``manifest/``; counts are of stored rows before merge."""
+    """One published state of a table. File names are in ``manifest/``; counts are of stored rows before a merge."""
 
     id: int
     uuid: str | None = None
-    """Random for each attempt: distinguishes one's own snapshot from a competitor's after an unclear publish."""
+    """Random for each attempt, to distinguish the own snapshot from that of another writer after an unclear publish."""
     schema_id: int
     base_manifest_list: str
     base_manifest_list_size: int | None = None
@@ -76,7 +76,7 @@ class Snapshot:
         return SnapshotIdentity(self.id, self.uuid)
 
     def is_same(self, other: Snapshot | None) -> bool:
-        """Whether both are one snapshot, not two that have had the same id; early writers gave them no uuid."""
+        """Whether both are the same snapshot, not two with the same id; early writers wrote no uuid."""
         if other is None or self.identity != other.identity:
             return False
         return self.uuid is not None or self == other
@@ -113,30 +113,30 @@ _FILES = frozenset({"baseManifestList", "deltaManifestList", "changelogManifestL
 """Keys whose values are names of files."""
 
 _TEXTS = _FILES | {"uuid", "commitUser", "writerVersion", "operation"}
-"""Keys whose values are texts; all other values, except the kind and the properties, are numbers."""
+"""Keys with text values; all other values, except the kind and the properties, are numbers."""
 
 _VERSION = 3
 
 _ATTEMPTS = 10
-"""How often the newest snapshot may expire before it is read."""
+"""How often the newest snapshot may expire before a read, before giving up."""
 
 _MOST_DIGITS = 18
-"""Of a snapshot id."""
+"""The most digits of a snapshot id."""
 
 _CHECKSUM = "tidemark.checksum"
-"""Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
+"""The property with the checksum in Tidemark's snapshots; not part of ``Snapshot.properties``."""
 
 UUID_PROPERTY = "tidemark.uuid"
-"""Key among the properties for the uuid, for servers that do not know uuids and do not store them."""
+"""The property with the uuid, for servers that do not store uuids."""
 
 _IN_PARTS = "x"
-"""Begins a checksum in two parts."""
+"""The prefix of a checksum in two parts."""
 
 _DIGITS = 8
-"""Of each part."""
+"""The length of each part."""
 
 _SHORT_BYTES = 8192
-"""Size of a snapshot file up to which its content is remembered."""
+"""The largest size of a snapshot file whose content is cached."""
 
 _MOST_KNOWN = 4096
 
@@ -145,14 +145,14 @@ _LEFT_OUT = ("uuid", "writerVersion", "operation")
 
 
 def to_json(snapshot: Snapshot) -> str:
-    """The text of the snapshot file, keys in Java's order, unset ones left out."""
+    """The text of the snapshot file, with keys in Java's order and without unset ones."""
     document = as_document(snapshot)
     document["properties"] = {**snapshot.properties, _CHECKSUM: _checksum(document)}
     return pretty(document)
 
 
 def as_document(snapshot: Snapshot) -> dict[str, Any]:
-    """The snapshot as JSON, without our checksum: a server that stores it may leave out keys that it does not know."""
+    """The snapshot as JSON without a checksum, because a server may drop unknown keys when it stores the snapshot."""
     document: dict[str, Any] = {"version": _VERSION}
     for key, attribute in _JSON_KEYS:
         value = getattr(snapshot, attribute)
@@ -162,14 +162,14 @@ def as_document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def from_json_once(data: bytes, path: str) -> Snapshot:
-    """As ``from_json``; the same file is parsed once, though a batch looks at it several times."""
+    """As ``from_json``, but parses the same file only once, because a batch reads it several times."""
     return _known(data, path) if len(data) <= _SHORT_BYTES else from_json(data, path)
 
 
 def from_json(data: str | bytes, path: str = "a snapshot file") -> Snapshot:
     """Read a snapshot, changelog or tag file; unknown keys are ignored.
 
-    CorruptFile, which names ``path``, when a needed key is missing or the checksum that Tidemark writes is wrong.
+    Raises CorruptFile, which names ``path``, if a required key is missing or Tidemark's checksum is wrong.
     """
     try:
         document = json.loads(data)
@@ -185,7 +185,8 @@ _known = lru_cache(_MOST_KNOWN)(from_json)
 
 
 def _value(key: str, value: Any) -> Any:
-    """A value of the file as its attribute has it; ValueError, which names the key, for another kind of value."""
+    """A value of the file in the form of its attribute; raises ValueError, which names the key, for another kind of
+    value."""
     try:
         if key == "properties":
             return {name: as_text(member) for name, member in value.items()}
@@ -201,14 +202,14 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _take_uuid(document: dict[str, Any]) -> None:
-    """Put the uuid in its place where it is kept among the properties."""
+    """Move the uuid from the properties to its place."""
     uuid = (document.get("properties") or {}).pop(UUID_PROPERTY, None)
     if uuid is not None and document.get("uuid") is None:
         document["uuid"] = uuid
 
 
 def _check(document: dict[str, Any]) -> None:
-    """ValueError when the checksum is wrong or its name is damaged; snapshots of other writers have none."""
+    """Raises ValueError if the checksum is wrong or its name is damaged; snapshots of other writers have none."""
     stated = (document.get("properties") or {}).pop(_CHECKSUM, None)
     if not document.get("properties"):
         document.pop("properties", None)
@@ -219,31 +220,32 @@ def _check(document: dict[str, Any]) -> None:
 
 
 def _check_names(document: dict[str, Any]) -> None:
-    """ValueError when the checksum stands under another name than its own, or its object does.
+    """Raises ValueError if the checksum, or its object, is under another name.
 
-    Unknown keys alone say nothing: other versions of Paimon have further keys.
+    Unknown keys alone are no damage, because other versions of Paimon have more keys.
     """
     for key, value in document.items():
         if isinstance(value, dict) and _CHECKSUM in value:
-            raise ValueError(f"the key {key!r} holds the checksum, which belongs into 'properties'")
+            raise ValueError(f"the key {key!r} has the checksum, which belongs to 'properties'")
     properties = document.get("properties") or {}
     for key, value in properties.items():
         rest = {name: other for name, other in properties.items() if name != key}
         if value == _checksum({**document, "properties": rest or None}):
-            raise ValueError(f"the property {key!r} holds the checksum, which is called {_CHECKSUM!r}")
+            raise ValueError(f"the property {key!r} has the checksum, whose name is {_CHECKSUM!r}")
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    """Of the keys that snapshots have, whatever the layout of the text: tags hold the same ones and some more.
+    """The checksum of the keys of snapshots, independent of the layout of the text. Tags have the same keys and some
+    more.
 
-    In two parts: Java leaves some keys out of its tags and changelogs, which are copies of snapshots of any writer.
+    It has two parts, because Java omits some keys in tags and changelogs, which are copies of any writer's snapshots.
     """
     copied = [key for key, _ in _JSON_KEYS if key not in _LEFT_OUT]
     return f"{_IN_PARTS}{_digest(document, copied)}{_digest(document, _LEFT_OUT)}"
 
 
 def _is_right(stated: str, document: Mapping[str, Any]) -> bool:
-    """Whether a checksum fits; also one of a version that covered all keys at once, unless the snapshot is a copy."""
+    """Whether a checksum matches; also one over all keys at once, unless the snapshot is a copy."""
     is_copy = not any(key in document for key in _LEFT_OUT)
     if not stated.startswith(_IN_PARTS):
         return is_copy or stated == _digest(document, [key for key, _ in _JSON_KEYS])
@@ -263,7 +265,7 @@ _layout = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", 
 class UserSearch:
     """The newest snapshot of a commit user, and whether an older one could have been missed.
 
-    ``exhaustive`` is False when the search came to expired snapshots: then no answer can be given from the table alone.
+    ``exhaustive`` is False if the search reached expired snapshots: the table alone then cannot show the result.
     """
 
     newest: Snapshot | None
@@ -274,13 +276,13 @@ class NewestSnapshot(Protocol):
     """A server that decides which snapshot of a table is the newest one."""
 
     def load(self) -> Snapshot | None:
-        """The newest snapshot, None for a table without one. Raises SinkUnavailable."""
+        """The newest snapshot; None for a table without snapshots. Raises SinkUnavailable."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """The ``snapshot/`` directory of a table. Holds no state, so it can be used after others have committed.
+    """The ``snapshot/`` directory of a table. It has no state, so it stays valid after commits of others.
 
     If a server publishes the snapshots, it names the ``newest`` one; all others are read from the directory.
     """
@@ -290,9 +292,9 @@ class SnapshotStore:
     newest: NewestSnapshot | None = None
 
     def latest_id(self) -> int | None:
-        """Id of the newest snapshot, None for a table without one.
+        """The id of the newest snapshot; None for a table without snapshots.
 
-        The LATEST hint is taken when its snapshot exists and no newer one does; otherwise the directory is listed.
+        It uses the LATEST hint if its snapshot exists and no newer one does; otherwise it lists the directory.
         """
         if self.newest is not None:
             newest = self.newest.load()
@@ -304,14 +306,14 @@ class SnapshotStore:
 
     @property
     def rolled_back_to(self) -> int | None:
-        """The snapshot that a rollback which is going on goes back to; where there is none, the newest or an older one.
+        """The target of a rollback in progress; without a rollback, the newest snapshot or an older one.
 
-        Both are the LATEST hint, which a rollback writes before it removes any snapshot; None without a hint.
+        It is the LATEST hint, which a rollback writes before it removes any snapshot; None without a hint.
         """
         return self._hint(self.paths.latest_hint)
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot; a newer one when that expires before it is read."""
+        """The newest snapshot; a newer one if it expires before the read."""
         if self.newest is not None:
             return self.newest.load()
         hinted = self._hint(self.paths.latest_hint)
@@ -326,7 +328,7 @@ class SnapshotStore:
         raise CorruptFile(f"{self.paths.snapshot_file(newest or 0)} is missing; restore it from a backup")
 
     def latest_since(self, known: Snapshot | None) -> Snapshot | None:
-        """The newest snapshot; cheaper where that is ``known``, the newest one at the last look, as nearly always."""
+        """The newest snapshot; cheaper if it is still ``known``, the newest one at the last look."""
         if self.newest is not None:
             return self.newest.load()
         if known is not None and known.is_same(self.find(known.id)) and not self._exists(known.id + 1):
@@ -334,29 +336,29 @@ class SnapshotStore:
         return self.latest()
 
     def newest_first(self) -> Iterator[Snapshot]:
-        """The snapshots that have not expired, each read when it is asked for; ends where others have just expired."""
+        """The existing snapshots, each read on demand; ends at snapshots that have just expired."""
         snapshot = self.latest()
         while snapshot is not None:
             yield snapshot
             snapshot = self.find_unless_lost(snapshot.id - 1) if snapshot.id > 1 else None
 
     def earliest_id(self) -> int | None:
-        """Id of the oldest snapshot that has not expired."""
+        """The id of the oldest existing snapshot."""
         hinted = self._hint(self.paths.earliest_hint)
         if hinted is not None and self._exists(hinted):
             return hinted
         return min(self.listed_ids(), default=None)
 
     def read(self, snapshot_id: int) -> Snapshot:
-        """Read one snapshot; FileNotFoundError when it does not exist or has expired."""
+        """Read one snapshot; raises FileNotFoundError if it does not exist or has expired."""
         path = self.paths.snapshot_file(snapshot_id)
         snapshot = from_json_once(self.io.read(path), path)
         if snapshot.id != snapshot_id:
-            raise CorruptFile(f"{path} holds snapshot {snapshot.id}; restore it from a backup")
+            raise CorruptFile(f"{path} has the content of snapshot {snapshot.id}; restore it from a backup")
         return snapshot
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """Read one snapshot, None when it does not exist or has expired."""
+        """Read one snapshot; None if it does not exist or has expired."""
         try:
             return self.read(snapshot_id)
         except FileNotFoundError:
@@ -364,9 +366,9 @@ class SnapshotStore:
             return newest if newest is not None and newest.id == snapshot_id else None
 
     def find_unless_lost(self, snapshot_id: int) -> Snapshot | None:
-        """Read one snapshot, None when it has expired; CorruptFile when it is missing among others.
+        """Read one snapshot; None if it has expired. Raises CorruptFile if it is missing among others.
 
-        CommitConflict when it was the newest one, or behind it, and the table has been rolled back.
+        Raises CommitConflict if the table was rolled back to before it.
         """
         snapshot = self.find(snapshot_id)
         if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
@@ -377,9 +379,9 @@ class SnapshotStore:
         return snapshot
 
     def between(self, first: int | None, last: int | None) -> Iterator[Snapshot]:
-        """The snapshots of [first, last]; None stands for the earliest and the latest one.
+        """The snapshots of [first, last]; None means the earliest and the latest one.
 
-        Raises ConfigError for snapshots that have expired, also while they are read, or do not exist yet.
+        Raises ConfigError for snapshots that have expired, even during the read, or do not exist yet.
         """
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:
@@ -391,20 +393,20 @@ class SnapshotStore:
         if first < earliest or last > latest:
             raise ConfigError(
                 f"snapshots {first} to {last} of {self.paths.root} cannot be read: it has the snapshots {earliest} to "
-                f"{latest}; choose a range inside"
+                f"{latest}; choose a range within these"
             )
         for snapshot_id in range(first, last + 1):
             snapshot = self.find_unless_lost(snapshot_id)
             if snapshot is None:
                 raise ConfigError(
-                    f"snapshot {snapshot_id} of {self.paths.root} has expired before it was read; choose a later range"
+                    f"snapshot {snapshot_id} of {self.paths.root} expired before it was read; choose a later range"
                 )
             yield snapshot
 
     def changelogs_between(self, first: int | None, last: int | None) -> Iterator[Snapshot]:
-        """The snapshots of [first, last] whose changes can be read: as ``between``, and expired ones before them.
+        """The snapshots of [first, last] whose changes can be read: as ``between``, and earlier expired ones.
 
-        Those have a long-lived changelog. None stands for the earliest and the latest one of either kind.
+        The expired ones have a long-lived changelog. None means the earliest and the latest one of either kind.
         """
         earliest, kept = self.earliest_id(), self.changelog_ids()
         oldest = min([*kept[:1], *(() if earliest is None else (earliest,))], default=None)
@@ -423,11 +425,11 @@ class SnapshotStore:
             yield from self.between(earliest, last)
 
     def changelog_ids(self) -> list[int]:
-        """The expired snapshots that have a long-lived changelog, rising."""
+        """The expired snapshots with a long-lived changelog, in rising order."""
         return sorted(numbers_of(self.io.list_names(self.paths.changelog_dir), "changelog-"))
 
     def find_changelog(self, snapshot_id: int) -> Snapshot | None:
-        """An expired snapshot as its long-lived changelog has it, without its index; None when there is none."""
+        """An expired snapshot from its long-lived changelog, without its index; None if there is none."""
         path = self.paths.changelog_file(snapshot_id)
         try:
             return replace(from_json(self.io.read(path), path), index_manifest=None)
@@ -435,27 +437,26 @@ class SnapshotStore:
             return None
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Hints only save a listing: a failure to write one must not fail the commit."""
+        """Write the hint. A failure must not fail the commit, because a hint only saves a listing."""
         with suppress(OSError):
             self.io.write(self.paths.latest_hint, str(snapshot_id).encode(), durable=False)
 
     def write_first_hint(self) -> None:
-        """Name snapshot 1 as the earliest one, as Java does with the first commit; see ``write_latest_hint``."""
+        """Write snapshot 1 as the earliest one, as Java does with the first commit; see ``write_latest_hint``."""
         with suppress(OSError):
             self.io.write(self.paths.earliest_hint, b"1", durable=False)
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Durable, together with earlier removals from the directory."""
+        """Write the hint durably, together with earlier removals from the directory."""
         self.io.write(self.paths.earliest_hint, str(snapshot_id).encode())
 
     def search_user(
         self, user: str, latest_id: int | None, after_id: int = 0, since_ms: int | None = None
     ) -> UserSearch:
-        """Look for the newest snapshot of ``user``, from ``latest_id`` back.
+        """Search for the newest snapshot of ``user``, from ``latest_id`` backwards.
 
-        The walk ends at the user's snapshot, at ``after_id`` (exclusive), or at an expired one. It also ends at the
-        first snapshot older than ``since_ms``, if nothing of interest can be older. Only in the last case is it not
-        exhaustive.
+        The search ends at the user's snapshot, at ``after_id`` (exclusive), at the first snapshot older than
+        ``since_ms``, or at an expired one. Only in the last case it is not exhaustive.
         """
         for snapshot_id in range(latest_id or 0, after_id, -1):
             snapshot = self.find_unless_lost(snapshot_id)
@@ -470,13 +471,13 @@ class SnapshotStore:
     def newest_of_user(self, user: str) -> Snapshot | None:
         """Newest snapshot of ``user`` that has not expired.
 
-        None does not prove that the user never committed: its snapshots may have expired. To decide on skipping a
-        commit, use ``search_user``, which distinguishes the two.
+        None does not prove that the user never committed, because its snapshots may have expired. To decide whether to
+        skip a commit, use ``search_user``, which distinguishes these cases.
         """
         return self.search_user(user, self.latest_id()).newest
 
     def at_or_before(self, timestamp_ms: int) -> Snapshot | None:
-        """Newest snapshot whose time is not after ``timestamp_ms``; None when all are newer or have expired."""
+        """The newest snapshot whose time is not after ``timestamp_ms``; None if all are newer or have expired."""
         low, high = self.earliest_id(), self.latest_id()
         found: Snapshot | None = None
         if low is None or high is None:
@@ -484,7 +485,7 @@ class SnapshotStore:
         while low <= high:
             middle = (low + high) // 2
             snapshot = self.find(middle)
-            if snapshot is None or snapshot.time_ms <= timestamp_ms:  # one that has just expired is not an answer
+            if snapshot is None or snapshot.time_ms <= timestamp_ms:  # a snapshot that has just expired does not count
                 found, low = snapshot, middle + 1
             else:
                 high = middle - 1

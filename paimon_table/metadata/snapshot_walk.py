@@ -1,4 +1,5 @@
-"""Walking far back over the snapshots of a table: on object storage each is a request, so several go side by side."""
+"""Reads many snapshots of a table, newest first: each one is a request to object storage, so several run in
+parallel."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ _READERS = 16
 
 
 def snapshots_before(store: SnapshotStore, snapshot_id: int, after_id: int = 0) -> Iterator[Snapshot]:
-    """The snapshots between ``after_id`` and ``snapshot_id``, without these, newest first; ends at expired ones.
+    """The snapshots between ``after_id`` and ``snapshot_id`` (both exclusive), newest first; ends at expired ones.
 
-    Begins with one at a time: as many as were asked for are read ahead, at most, and never one up to ``after_id``.
-    CorruptFile for one that is missing among others.
+    It begins with one at a time, and prefetches at most as many as were consumed, never one up to ``after_id``. Raises
+    CorruptFile for a snapshot that is missing among others.
     """
     width, next_id = 1, snapshot_id - 1
     while next_id > after_id:

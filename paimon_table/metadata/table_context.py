@@ -1,4 +1,4 @@
-"""What readers and writers of a table's files must know about the table, as one picklable value."""
+"""The facts about a table that readers and writers of its files need, as one picklable value."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from paimon_table.storage.file_io import FileIO
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """What readers and writers of data files need; values only, can be pickled to executors."""
+    """The facts that readers and writers of data files need; has only values, so executors can get a pickle."""
 
     io: FileIO
     paths: TablePaths
     schema: TableSchema
     options: TableOptions
     schemas: Mapping[int, TableSchema]
-    """Every schema version so far, for files that were written with an older one."""
+    """All schema versions, for files that were written with an older one."""
     newest: NewestSnapshot | None = None
-    """Who knows the newest snapshot of the table, if not its files do."""
+    """The server that names the newest snapshot; None if the files do."""
 
     @property
     def snapshots(self) -> SnapshotStore:
@@ -43,7 +43,7 @@ class TableContext:
         return partition_path(self.partition_values(partition), self.schema.partition_fields, self.options)
 
     def key_values(self, key: bytes) -> tuple[object, ...] | None:
-        """The values of a trimmed primary key, from its serialized row; None where a file has none."""
+        """The values of a trimmed primary key, from its serialized row; None if a file has no key."""
         fields = self.schema.key_fields
         return deserialize_row(key, [f.type for f in fields]) if fields and key not in (b"", EMPTY_ROW) else None
 
@@ -55,9 +55,9 @@ class TableContext:
         return self.paths.data_file(self.bucket_dir(bucket), file)
 
     def delete_file(self, bucket: BucketId, file: DataFileMeta) -> None:
-        """Delete a data or changelog file and the files that belong to it, there or not.
+        """Delete a data or changelog file and its extra files; missing ones are no error.
 
-        The caller proves that no snapshot names it and no commit message that may still be committed.
+        The caller proves that no snapshot and no pending commit message names it.
         """
         self.delete_file_in(self.bucket_dir(bucket), file)
 
@@ -73,7 +73,7 @@ class TableContext:
                 self.io.delete(self.paths.index_file(index.file_name))
 
     def delete_file_in(self, bucket_dir: str, file: DataFileMeta) -> None:
-        """As ``delete_file``, for a bucket that is known by its directory."""
+        """As ``delete_file``, for the directory of a bucket."""
         self.io.delete(self.paths.data_file(bucket_dir, file))
         for extra in self.paths.extra_files(bucket_dir, file):
             self.io.delete(extra)

@@ -1,7 +1,7 @@
-"""The live data and index files of a table at one snapshot, kept in memory and moved forward by deltas.
+"""The live data and index files of a table at one snapshot, kept in memory and updated by deltas.
 
-Implements the reader's rule of base ++ delta manifests. Loading reads the whole table's manifests once. Moving to a
-later snapshot reads only the changes since, and nothing for own commits.
+Implements the reader's rule of base ++ delta manifests. Loading reads all manifests of the table once. An update to a
+later snapshot reads only the changes, and nothing for own commits.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from paimon_table.surroundings import many_values
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """The content of one bucket in a snapshot, from which its writer continues; by default nothing."""
+    """The content of one bucket in a snapshot, from which its writer continues; empty by default."""
 
     files: tuple[DataFileMeta, ...] = ()
     """Live data files."""
     deletion_files: tuple[IndexFileMeta, ...] = ()
     """Index files with the deletion vectors of the bucket."""
     partition_buckets: int | None = None
-    """Number of buckets that the live files of its partition were written for; None when there are none."""
+    """The number of buckets of its partition's live files; None without live files."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFiles:
-    """The same of all buckets, as a value that can be pickled to executors; shares its parts with the table's state."""
+    """The content of all buckets, as a picklable value for executors; shares its parts with the table's state."""
 
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
     deletion_files: Mapping[BucketId, tuple[IndexFileMeta, ...]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class LiveFiles:
     hash_files: Mapping[BucketId, IndexFileMeta] = field(default_factory=dict)
     """Index files with the key hashes of dynamic buckets."""
     at: SnapshotIdentity = BEFORE_THE_FIRST
-    """The snapshot that holds all this."""
+    """The snapshot with this content."""
     key_lanes: int | None = None
     """Lanes that share the keys of all partitions (KEY_DYNAMIC), if their number differs from the options."""
 
@@ -59,12 +59,12 @@ class LiveFiles:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Live data files per bucket. Buckets without files are absent. ``snapshot`` None is the table before its first."""
+    """Live data files by bucket, without empty buckets. ``snapshot`` is None before the first one."""
 
     snapshot: Snapshot | None = None
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
-    """Number of buckets that each partition's files were written for; rows that have no bucket yet say nothing."""
+    """The number of buckets of each partition's files, without files of postponed buckets."""
     index: tuple[IndexEntry, ...] = ()
     """All index files."""
 
@@ -81,7 +81,7 @@ class TableState:
         return self.files.get(bucket, ())
 
     def buckets_beside(self, bucket: BucketId) -> int:
-        """The number of buckets that the manifest entries of the bucket's files carry."""
+        """The number of buckets in the manifest entries of the bucket's files."""
         return POSTPONED if bucket.bucket == POSTPONED else self.total_buckets[bucket.partition]
 
     def live_files(self) -> LiveFiles:
@@ -95,11 +95,11 @@ class TableState:
         )
 
     def deletion_files(self) -> dict[BucketId, tuple[IndexFileMeta, ...]]:
-        """The files with the deletion vectors of each bucket that has some."""
+        """The files with deletion vectors, by bucket."""
         return deletion_files(self.index)
 
     def hash_files(self) -> dict[BucketId, IndexFileMeta]:
-        """The file with the key hashes of each bucket that has one: at most one, see ``index_manifest.combined``."""
+        """The file with the key hashes by bucket: at most one per bucket, see ``index_manifest.combined``."""
         return {entry.bucket: entry.file for entry in self.index if entry.file.index_type == HASH}
 
     def with_committed(
@@ -107,7 +107,7 @@ class TableState:
     ) -> TableState:
         """The state at ``snapshot``, the direct successor, whose delta is ``entries``; reads nothing.
 
-        ``index`` are its index files; None if they are the index files of the state before.
+        ``index`` are its index files; None if they are unchanged.
         """
         if snapshot.id != self.snapshot_id + 1:
             raise BrokenInvariant(
@@ -148,9 +148,9 @@ def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> Tabl
 
 
 def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest: Snapshot | None) -> TableState:
-    """``state`` moved to the newest snapshot: deltas where they still exist, else a new load.
+    """``state`` updated to the newest snapshot, by deltas if they still exist, else by a new load.
 
-    The snapshot of ``state`` must be the one that its id has now, or had before it expired: after a rollback, or in a
+    The snapshot of ``state`` must still have its id, or have had it until it expired. After a rollback, or in a
     recreated table, the id may belong to another snapshot.
     """
     if latest is None:
@@ -171,7 +171,7 @@ def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest: Snap
         except CorruptFile:
             if snapshots.find(snapshot_id) is not None:
                 raise
-            return load_state(io, paths, latest)  # it has expired between the two looks
+            return load_state(io, paths, latest)  # it has just expired
         state = state.with_committed(snapshot, entries)
     newest = state.snapshot
     if newest is not None and newest.index_manifest != index_manifest:

@@ -1,6 +1,6 @@
-"""How rows are spread over buckets: Paimon's bucket modes, and which one a table has.
+"""Paimon's bucket modes, which distribute rows over buckets, and the mode of a table.
 
-Implements the choice of Paimon's ``bucket`` option, which readers and writers of every table agree on.
+Implements the meaning of Paimon's ``bucket`` option, on which all readers and writers must agree.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class BucketMode(Enum):
 
 
 def bucket_mode(schema: TableSchema, options: TableOptions) -> BucketMode:
-    """The mode of a table. The options of its newest schema count: a rescaled table may have been in another one."""
+    """The mode of a table, by the options of its newest schema: a rescaled table may have had another mode."""
     return mode_of(options.bucket, schema.primary_keys, schema.partition_keys)
 
 
 def mode_of(bucket: int, primary_keys: Collection[str], partition_keys: Collection[str]) -> BucketMode:
-    """The mode of a table by all that decides it: option ``bucket`` and its keys."""
+    """The mode of a table by the option ``bucket`` and its keys."""
     if bucket == -2 and primary_keys:
         return BucketMode.POSTPONE_MODE
     if bucket != -1:

@@ -1,7 +1,7 @@
 """The options of single columns, ``fields.<column>.<option>``, as typed values.
 
 Implements the names of Paimon's per-field options: aggregate functions and their settings, sequence groups, statistics.
-The merge functions give them their meaning; ``table_validation`` checks whether they fit the columns.
+The merge functions define their effect; ``table_validation`` checks that they fit the columns.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FieldOptions:
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """``fields.<sequence columns>.sequence-group = <protected columns>``, names as written (blanks count)."""
+    """``fields.<sequence columns>.sequence-group = <protected columns>``, with names as written (blanks count)."""
 
     sequence: tuple[str, ...]
     protected: tuple[str, ...]
@@ -65,7 +65,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllFieldOptions:
-    """The per-field options of one table; ``by_column`` holds the columns that have any."""
+    """The per-field options of one table; ``by_column`` has the columns with options."""
 
     by_column: Mapping[str, FieldOptions] = field(default_factory=dict)
     sequence_groups: tuple[SequenceGroup, ...] = ()
@@ -94,7 +94,7 @@ def field_option(column: str, option: str) -> str:
 
 
 def readable_settings(column: str, options: Mapping[str, str]) -> FieldOptions:
-    """The options of a column that may not exist; those that cannot be read have their defaults."""
+    """The options of a column that may not exist; unreadable values are replaced by their defaults."""
     values: dict[str, Any] = {}
     for field_name, declared in declared_in(FieldOptions).items():
         name = field_option(column, declared.name)
@@ -105,7 +105,7 @@ def readable_settings(column: str, options: Mapping[str, str]) -> FieldOptions:
 
 
 def naming_option(column: str, options: FieldOptions) -> str:
-    """The option that names the aggregate function of a column whose own options are ``options``."""
+    """The option that names the aggregate function of a column with the options ``options``."""
     return (
         DEFAULT_AGGREGATE_FUNCTION if options.aggregate_function is None else field_option(column, AGGREGATE_FUNCTION)
     )
@@ -117,18 +117,18 @@ def is_field_option(name: str) -> bool:
 
 
 def named_columns(name: str) -> str:
-    """The columns in the name of a per-field option as they are written; empty for other names."""
+    """The columns in the name of a per-field option, as written; empty for other names."""
     columns, dot, _ = name.removeprefix(_PREFIX).partition(".")
     return columns if dot and is_field_option(name) else ""
 
 
 def declared_setting(name: str) -> Declaration | None:
-    """The declaration of a per-field option by its full name; None for names that are none."""
+    """The declaration of a per-field option by its full name; None for other names."""
     return _DECLARED.get(name.removeprefix(_PREFIX).partition(".")[2]) if is_field_option(name) else None
 
 
 def parse_field_options(options: Mapping[str, str], columns: Sequence[str]) -> AllFieldOptions:
-    """All per-field options among ``options``; others are not looked at.
+    """All per-field options among ``options``; ignores other options.
 
     Raises ConfigError for columns that do not exist and unreadable values, UnsupportedFeature for unknown names.
     """

@@ -1,4 +1,4 @@
-"""How one data or changelog file is written: format, compression and statistics, by level and purpose.
+"""The settings of one data or changelog file: format, compression and statistics, by level and purpose.
 
 Implements ``file.format``, ``file.compression``, ``metadata.stats-mode``, their settings per level, and the
 ``changelog-file.*`` options that replace them for changelog files. Pure.
@@ -24,24 +24,24 @@ _COMPRESSION_EXTENSIONS = {"none": "", "gzip": "gz", "zstd": "zst"}
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """The words of the options that hold for one file."""
+    """The option values for one file."""
 
     format: str
     format_option: str
-    """The option that says so."""
+    """The option that sets the format."""
     compression: str
     compression_option: str
     stats_mode: str
     extension: str
-    """End of the file's name, without the dot; the format comes last, readers use it."""
+    """The end of the file's name, without the dot. The format comes last, because readers use it."""
     is_indexed: bool
-    """Whether a file index is written; rows are never looked up in changelog files."""
+    """Whether a file index is written; changelog files need none, because no reader looks up rows in them."""
     is_sorted: bool = True
-    """Whether the rows of a table with a primary key come in the order of their keys."""
+    """Whether the rows of a table with a primary key are in the order of their keys."""
 
 
 def data_file_settings(options: TableOptions, level: int) -> FileSettings:
-    """What holds for data files that are written to a level."""
+    """The settings of data files on a level."""
     formats, compressions = dict(options.file_format_per_level), dict(options.file_compression_per_level)
     file_format = formats.get(level, options.file_format)
     return FileSettings(
@@ -56,7 +56,7 @@ def data_file_settings(options: TableOptions, level: int) -> FileSettings:
 
 
 def changelog_file_settings(options: TableOptions, level: int) -> FileSettings:
-    """What holds for changelog files of a step that writes to a level."""
+    """The settings of changelog files of a step that writes to a level."""
     data = data_file_settings(options, level)
     own_format, own_compression = options.changelog_file_format, options.changelog_file_compression
     return FileSettings(
@@ -79,7 +79,7 @@ def used_settings(options: TableOptions) -> Iterator[FileSettings]:
 
 
 def _distinct_levels(options: TableOptions) -> list[int]:
-    """The levels that an option names and the lowest one that none does, which stands for all others."""
+    """The levels that an option names, and the lowest other level, which represents all others."""
     named = {level for level in options.named_levels if level <= options.max_level}
     other = next(level for level in range(len(named) + 1) if level not in named)
     return sorted(named | ({other} if other <= options.max_level else set()))
@@ -91,7 +91,7 @@ def format_of(file_name: str) -> str:
 
 
 def _extension(options: TableOptions, file_format: str) -> str:
-    """The compression of the whole table names all files, whatever their own one is, as in Paimon."""
+    """As in Paimon, file names have the compression of the table, even if a file has another one."""
     compression = _COMPRESSION_EXTENSIONS.get(options.file_compression, options.file_compression)
     if not options.file_suffix_include_compression or not compression:
         return file_format

@@ -8,7 +8,7 @@ from paimon_table.options.names import DELETION_VECTORS_MODIFIABLE
 
 
 def only_when_modifiable(change: OptionChange) -> None:
-    """Files of the other mode are read wrongly until a full compaction has rewritten them."""
+    """A change is allowed only with the permission, because readers misread old files until a full compaction."""
     if (change.new or "false").lower() == (change.old or "false").lower():
         return
     if change.options.get(DELETION_VECTORS_MODIFIABLE, "false").lower() != "true":

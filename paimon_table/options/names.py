@@ -71,7 +71,7 @@ PARTIAL_UPDATE_REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"
 PARTIAL_UPDATE_REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
 
 AGGREGATE_FUNCTION = "aggregate-function"
-"""This and the ones below follow ``fields.<column>.``; ``field_options.field_option`` gives the full name."""
+"""This and the next names follow ``fields.<column>.``; ``field_options.field_option`` returns the full name."""
 IGNORE_RETRACT = "ignore-retract"
 DISTINCT = "distinct"
 LIST_AGG_DELIMITER = "list-agg-delimiter"

@@ -1,4 +1,4 @@
-"""The facts about an option by its name, whichever module declares it."""
+"""The facts about an option by its name, from all modules that declare options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.schema_options import KEY_OPTIONS, STORED_OPTIONS
 
 TYPED_OPTIONS = (*declared_in(TableOptions).values(), *declared_in(RetentionOptions).values())
-"""The options that ``TableOptions`` holds, in its order, with the retention options last."""
+"""The options in ``TableOptions``, in its order, with the retention options last."""
 
 ACTED_ON = (*TYPED_OPTIONS, *STORED_OPTIONS, BLOOM_FILTER_COLUMNS)
 """The options of whole tables that affect writing or reading."""
@@ -30,7 +30,7 @@ def declaration(name: str) -> Declaration | None:
 
 
 def is_typed(name: str) -> bool:
-    """Whether the option has a typed value among ``TableOptions`` itself, which is not so for families of names."""
+    """Whether the option has a typed value in ``TableOptions`` itself, unlike families of names."""
     return name in _TYPED
 
 
@@ -41,13 +41,13 @@ def known_names() -> tuple[str, ...]:
 
 
 def change_rule(name: str) -> ChangeRule:
-    """Which changes of the option the data of a table allows."""
+    """The rule for changes of the option in a table that has data."""
     declared = _BY_NAME.get(name) or REFUSED.get(name)
     return freely if declared is None else declared.change
 
 
 def columns_named_by(name: str, value: str) -> tuple[str, ...]:
-    """The columns that the option ``name`` = ``value`` refers to, blanks around commas left out."""
+    """The columns to which the option ``name`` = ``value`` refers, without blanks around commas."""
     declared = _BY_NAME.get(name) or declared_setting(name)
     in_value = () if declared is None or declared.columns is None else declared.columns(value)
     return (*listed(named_columns(name)), *in_value)

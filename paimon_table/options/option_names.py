@@ -1,7 +1,7 @@
-"""Paimon's table options that Tidemark does not act on: those it keeps for others and those it refuses.
+"""Paimon's table options without effect in Tidemark: those that it keeps for others, and those that it refuses.
 
-An option that would change the files or the meaning of the table must be acted on or refused, never ignored. An option
-that only readers, maintenance jobs or the memory of other writers look at is kept in the schema as it is.
+An option that would change the files or the meaning of the table must have an effect or be refused, never ignored. An
+option that only readers, maintenance jobs or other writers use stays unchanged in the schema.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HONOURED = frozenset({
     # snapshots always expire beside the commits
     "snapshot.expire.execution-mode",
 })  # fmt: skip
-"""Exact names that are kept in the schema and say what Tidemark does anyway."""
+"""Exact names that are kept in the schema and only confirm what Tidemark does."""
 
 KEPT_FOR_OTHERS = HONOURED | frozenset({
     # readers
@@ -57,10 +57,10 @@ KEPT_FOR_OTHERS = HONOURED | frozenset({
 READER_PREFIXES = (
     "scan.", "read.", "source.", "consumer.", "consumer-", "lookup.async", "lookup.refresh", "metastore.",
 )  # fmt: skip
-"""Families of names that only readers look at, and those who follow them."""
+"""Families of names that only readers and streaming readers use."""
 
 OWN_PREFIX = "tidemark."
-"""A pipeline's memory of the sources of a table; only pipelines read it."""
+"""The facts that a pipeline stores about the sources of a table; only pipelines read them."""
 
 KEPT_PREFIXES = (
     *READER_PREFIXES, "snapshot.", "tag.", "lookup.", "sink.", "partition.end-input-", "partition.mark-done.", "orc.",
@@ -72,13 +72,13 @@ KEPT_PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an option is refused, and the values with which it changes nothing and is therefore accepted."""
+    """Why an option is refused, and the values that change nothing and are therefore accepted."""
 
     instead: str
     harmless: frozenset[str] = field(default_factory=frozenset)
     change: ChangeRule = freely
     misleads_readers: bool = False
-    """Whether the rows of a table that has it mean something else to a reader who does not know it."""
+    """Whether readers that do not know the option misread the rows of a table with it."""
 
 
 def _off(instead: str, change: ChangeRule = freely, misleads_readers: bool = False) -> Refusal:
@@ -88,8 +88,8 @@ def _off(instead: str, change: ChangeRule = freely, misleads_readers: bool = Fal
 _NO_DYNAMIC = "only fixed buckets are supported; set 'bucket' to a number of at least 1 and remove the option"
 _NO_INDEX = "bloom filters are the only file indexes that are written; use file-index.bloom-filter.columns"
 _NO_EXTERNAL = "data files are written below the table directory only; remove the option"
-_NO_TIME_TYPE = "the type of the column says what its times are; remove the option"
-_NO_BRANCH = "Tidemark reads and writes the table itself and no branch in its place; remove the option"
+_NO_TIME_TYPE = "the type of the column defines the unit of its times; remove the option"
+_NO_BRANCH = "Tidemark reads and writes the table itself, not a branch; remove the option"
 _NO_EARLY = "full compaction runs on request only; remove the option"
 
 REFUSED: Mapping[str, Refusal] = {
@@ -99,7 +99,7 @@ REFUSED: Mapping[str, Refusal] = {
     "scan.primary-branch": Refusal(_NO_BRANCH, misleads_readers=True),
     "scan.fallback-snapshot-branch": Refusal(_NO_BRANCH, misleads_readers=True),
     "scan.fallback-delta-branch": Refusal(_NO_BRANCH, misleads_readers=True),
-    "data-file.thin-mode": _off("data files always hold the key columns; remove the option"),
+    "data-file.thin-mode": _off("data files always have the key columns; remove the option"),
     "data-file.external-paths": Refusal(_NO_EXTERNAL),
     "data-file.external-paths.strategy": Refusal(_NO_EXTERNAL, frozenset({"none"})),
     "data-file.external-paths.specific-fs": Refusal(_NO_EXTERNAL),
@@ -136,8 +136,8 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "object-location": Refusal("only Paimon tables are supported; remove the option", misleads_readers=True),
     "tag.callbacks": Refusal("callbacks of tags are Java classes; remove the option", frozenset({""})),
-    "tag.create-success-file": _off("a tag is the file with its name, there is no other; remove the option"),
-    "partition.timestamp-format.strict": _off("partitions whose values hold no time are never dropped; remove it"),
+    "tag.create-success-file": _off("a tag is a single file; remove the option"),
+    "partition.timestamp-format.strict": _off("partitions whose values are not times are never dropped; remove it"),
     "field-default-func": Refusal("default values are not supported; remove the option"),
     "blob-field": Refusal("type BLOB is not supported; remove the option", misleads_readers=True),
 }
@@ -147,7 +147,7 @@ REFUSED_PREFIXES: Mapping[str, str] = {
     "file-index.": _NO_INDEX,
     "metadata.iceberg.": "no Iceberg metadata is written; remove the option",
     "postpone.": _NO_DYNAMIC,
-    "record-level.": "Paimon 1.4 knows no such option; remove it",
+    "record-level.": "Paimon 1.4 has no such option; remove it",
     "chain-table.": "chain tables are not supported; remove the option",
     "global-index.": "global indexes are not supported; remove the option",
     "iceberg.": "no Iceberg metadata is written; remove the option",
@@ -167,7 +167,7 @@ UNSUPPORTED = frozenset({
     "partition.sink-strategy", "stream-scan-mode", "upsert-key", "vector-field", "vector.file.format",
     "vector.target-file-size", "write.batch-memory", "write.batch-size",
 })  # fmt: skip
-"""Options of Paimon that Tidemark neither acts on nor keeps."""
+"""Options of Paimon that Tidemark neither supports nor keeps."""
 
 UNSUPPORTED_PREFIXES = (
     "blob.", "clustering.history-partition.", "commit.callback.", "materialized-table.", "variant.",
@@ -182,12 +182,12 @@ def is_unsupported(name: str) -> bool:
 
 
 def is_kept_for_others(name: str) -> bool:
-    """Whether only readers, maintenance jobs or other writers look at this option."""
+    """Whether only readers, maintenance jobs or other writers use this option."""
     return name in KEPT_FOR_OTHERS or name.startswith(KEPT_PREFIXES)
 
 
 def refusal_of(name: str, value: str) -> str | None:
-    """What to use instead of an option that Tidemark does not implement; None when it may stand."""
+    """The remedy for an option that Tidemark does not implement; None if the option is accepted."""
     if name in KEPT_FOR_OTHERS:
         return None
     refusal = REFUSED.get(name)

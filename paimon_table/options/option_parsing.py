@@ -33,17 +33,17 @@ _FIELDS = {
     for owner in (TableOptions, RetentionOptions)
     for field, declared in declared_in(owner).items()
 }
-"""The dataclass and its field that hold an option."""
+"""The dataclass and the field of an option."""
 
 _UNKEYED_FILE_BYTES = 256 << 20
 """Paimon's default of ``target-file-size`` for tables without primary key."""
 
 
 def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptions:
-    """The typed options of a table; ``schema`` gives the column names that options may refer to.
+    """The typed options of a table; options may refer to the columns of ``schema``.
 
-    Raises ConfigError for unknown names and unreadable values, UnsupportedFeature for what Paimon knows and Tidemark
-    does not do. Rules between options and columns are checked by ``table_validation.validate_table``.
+    Raises ConfigError for unknown names and unreadable values, UnsupportedFeature for options of Paimon that Tidemark
+    does not support. ``table_validation.validate_table`` checks the rules between options and columns.
     """
     parts: dict[type[Any], dict[str, Any]] = {TableOptions: {}, RetentionOptions: {}}
     for name, text in options.items():
@@ -56,7 +56,7 @@ def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptio
         values["has_key"] = False
         values.setdefault("target_file_size_bytes", _UNKEYED_FILE_BYTES)
     parsed = TableOptions(**_with_dependent_defaults(values))
-    # First, so that an engine that is not supported is named rather than one of its options.
+    # First, so that the error names an unsupported engine rather than one of its options.
     _check_supported(parsed)
     for name, text in options.items():
         if not is_typed(name) and not is_field_option(name) and not is_bloom_filter_option(name):
@@ -107,14 +107,14 @@ def _check_supported(options: TableOptions) -> None:
                 f"option {name!r}: {value!r} is not supported; supported: {', '.join(supported)}", option=name
             )
     if options.update_before_first and len(options.sequence_auto_padding) > 1:
-        # In the old versions that know the option arrival order decides between such values, never the flag.
+        # In the old versions with the option, arrival order decides between such values, never the flag.
         raise UnsupportedFeature(
-            "option 'sequence.auto-padding': row-kind-flag has no meaning beside a padding with micros, which leaves "
-            "no equal values; use row-kind-flag alone",
+            "option 'sequence.auto-padding': row-kind-flag has no effect with a padding of micros, which leaves no "
+            "equal values; use row-kind-flag alone",
             option=SEQUENCE_AUTO_PADDING,
         )
     if options.target_file_row_count is not None:
         raise UnsupportedFeature(
-            "option 'target-file-row-num' is not supported: files are cut by 'target-file-size'",
+            "option 'target-file-row-num' is not supported: 'target-file-size' limits files; remove the option",
             option=TARGET_FILE_ROW_COUNT,
         )

@@ -1,4 +1,4 @@
-"""Patterns of the times in values of partitions, as Java's ``DateTimeFormatter`` has them."""
+"""Patterns of times in partition values, in the syntax of Java's ``DateTimeFormatter``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ DEFAULT_PATTERN = re.compile(
     r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: (?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.\d{1,9})?)?",
     re.ASCII,
 )
-"""The forms read without a formatter: 2024-1-31 and 2024-01-31 10:00:00.5."""
+"""The forms without a formatter: 2024-1-31 and 2024-01-31 10:00:00.5."""
 
 _LETTERS = {"u": "y"}
 
 
 def formatter_pattern(text: str) -> re.Pattern[str]:
-    """A regular expression for a pattern of Java's ``DateTimeFormatter`` of year, month, day, hour, minute, second."""
+    """A regular expression for a pattern of Java's ``DateTimeFormatter`` with year, month, day, hour, minute,
+    second."""
     expression, seen, at = "", set(), 0
     while at < len(text):
         letter = text[at]
@@ -38,7 +39,7 @@ def formatter_pattern(text: str) -> re.Pattern[str]:
             expression += re.escape(letter)
         at = end
     if not {"y", "M", "d"} <= seen:
-        raise _not_understood(text, "year, month and day, which it lacks some of")
+        raise _not_understood(text, "its end, because it lacks a year, a month or a day")
     return re.compile(expression, re.ASCII)
 
 

@@ -1,7 +1,7 @@
-"""The options of a table as far as they matter for reading it, so that tables of any writer can be read.
+"""The options of a table that matter to readers, so that tables of any writer can be read.
 
-A reader needs the order and the merge of rows, the place of files and where changes are kept. Options of writers and
-maintenance jobs, also unknown ones, are passed over; those that give rows another meaning are refused.
+A reader needs the order and the merge of rows, the place of files, and the place of changes. Options of writers and
+maintenance jobs, even unknown ones, are ignored; options that change the meaning of rows are refused.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MISLEADING = frozenset(name for name, refusal in REFUSED.items() if refusal.mis
 def reading_options(schema: TableSchema) -> TableOptions:
     """The typed options for a reader; all others have their defaults, so a writer must not use them.
 
-    Raises UnsupportedFeature when an option gives the rows a meaning that Tidemark does not know.
+    Raises UnsupportedFeature if an option gives the rows a meaning that Tidemark does not support.
     """
     for name in sorted(_MISLEADING & schema.options.keys()):
         if refusal_of(name, schema.options[name]) is not None:
             raise UnsupportedFeature(
-                f"the table has option {name!r} = {schema.options[name]!r}, with which Tidemark would read it wrongly; "
-                "read it with Paimon's own readers",
+                f"the table has option {name!r} = {schema.options[name]!r}, so Tidemark would misread its rows; read "
+                "it with Paimon's own readers",
                 option=name,
             )
     kept = {name: value for name, value in schema.options.items() if name in _READ or is_field_option(name)}

@@ -44,21 +44,21 @@ class RetentionOptions:
     snapshot_num_max: int = option(SNAPSHOT_NUM_RETAINED_MAX, integer(1), INT_MAX)
     snapshot_time_ms: int = option(SNAPSHOT_TIME_RETAINED, duration_ms, _HOUR_MS)
     snapshot_expire_limit: int = option(SNAPSHOT_EXPIRE_LIMIT, integer(1), 50)
-    """Snapshots that one expiry removes at most."""
+    """The most snapshots that one expiry removes."""
     clean_empty_directories: bool = option(
         "snapshot.clean-empty-directories", boolean, False, "snapshot.expire.clean-empty-directories"
     )
-    """Whether directories of buckets and partitions go with their last file."""
+    """Whether directories of buckets and partitions are removed with their last file."""
     changelog_num_min: int | None = option(CHANGELOG_NUM_RETAINED_MIN, integer(1), None)
     """If this option or one of the next two is None, the option for snapshots applies."""
     changelog_num_max: int | None = option(CHANGELOG_NUM_RETAINED_MAX, integer(1), None)
     changelog_time_ms: int | None = option(CHANGELOG_TIME_RETAINED, duration_ms, None)
     consumer_expiration_time_ms: int | None = option(CONSUMER_EXPIRATION_TIME, duration_ms, None)
-    """Age of its file at which a consumer is forgotten."""
+    """The age of its file at which a consumer is deleted."""
     consumer_changelog_only: bool = option("consumer.changelog-only", boolean, False)
-    """Whether consumers keep changelogs only, and no snapshots."""
+    """Whether consumers keep only changelogs, not snapshots."""
     partition_expiration_time_ms: int | None = option(PARTITION_EXPIRATION_TIME, duration_ms, None)
-    """Age, by the time in its values, at which a partition is dropped."""
+    """The age, by the time in its values, at which a partition is dropped."""
     partition_check_interval_ms: int = option(
         "partition.expiration-check-interval", duration_ms, _HOUR_MS, needs=_EXPIRES_PARTITIONS
     )
@@ -74,11 +74,11 @@ class RetentionOptions:
     partition_expiration_max_num: int = option(
         "partition.expiration-max-num", integer(1), 100, needs=_EXPIRES_PARTITIONS
     )
-    """Partitions that one check drops at most."""
+    """The most partitions that one check drops."""
     partition_expiration_batch_size: int | None = option(
         "partition.expiration-batch-size", integer(1), None, needs=_EXPIRES_PARTITIONS
     )
-    """Partitions that one snapshot drops at most."""
+    """The most partitions that one snapshot drops."""
     tag_creation: str = option(TAG_CREATION, word_of(*TAG_CREATIONS), "none")
     tag_period: str = option(TAG_CREATION_PERIOD, one_of(*TAG_PERIODS), "daily", needs=_MAKES_TAGS)
     tag_period_duration_ms: int | None = option(TAG_PERIOD_DURATION, duration_ms, None, needs=_MAKES_TAGS)
@@ -88,13 +88,13 @@ class RetentionOptions:
         "tag.period-formatter", one_of(*TAG_PERIOD_FORMATTERS), "with_dashes", needs=_MAKES_TAGS
     )
     tag_num_max: int | None = option("tag.num-retained-max", integer(1), None, needs=_MAKES_TAGS)
-    """Tags that were made automatically and are kept."""
+    """The number of automatic tags that are kept."""
     tag_automatic_completion: bool = option("tag.automatic-completion", boolean, False, needs=_MAKES_TAGS)
-    """Whether a tag is named after the period that follows the one of the tag before."""
+    """Whether a tag's period is the one right after that of the previous tag."""
     tag_time_zone: str | None = option(PROCESS_TIME_ZONE, plain, None, needs=_MAKES_TAGS)
     """The time zone in which periods begin; None means the time zone of the process."""
     tag_default_time_ms: int | None = option("tag.default-time-retained", duration_ms, None)
-    """How long tags live that are made without saying so; for ever when it is None."""
+    """The default lifetime of tags; None: unlimited."""
     tag_time_expiry: bool = option("tag.time-expire-enabled", boolean, True)
 
     @property

@@ -1,7 +1,7 @@
 """The options of a table as typed values with units.
 
-Each field of ``TableOptions`` declares all that is known of its option, and nothing else does. Options that Tidemark
-does not act on are classified in ``option_names``.
+Each field of ``TableOptions`` is the only declaration of its option. ``option_names`` classifies options without effect
+in Tidemark.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ MERGE_ENGINES = ("deduplicate", "first-row", "partial-update", "aggregation")
 SEQUENCE_PADDINGS = ("row-kind-flag", "second-to-micro", "millis-to-micro")
 
 MOST_LEVELS = 1000
-"""The limit of ``num-levels``: more levels than any table has runs. A writer keeps a list of levels for each bucket."""
+"""The limit of ``num-levels``, above the number of runs of any table. A writer keeps a list of levels for each
+bucket."""
 
 _A_CHANGELOG = Need(CHANGELOG_PRODUCER, ("input", "lookup", "full-compaction"))
 
@@ -112,7 +113,7 @@ IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete",
 
 
 DELETE_TIME = "_tidemark_deleted_at"
-"""The column (TIMESTAMP_LTZ(3)) with the time at which a delete that stays was written; NULL in rows."""
+"""The column (TIMESTAMP_LTZ(3)) with the time at which a kept delete was written; NULL in other rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ class TableOptions(Packed):
     """The options of one table; sizes in bytes, times in milliseconds."""
 
     has_key: bool = True
-    """Whether the table has a primary key; said by its schema and not by an option."""
+    """Whether the table has a primary key, from its schema, not from an option."""
     bucket: int = option(BUCKET, integer(), -1, change=only_to_a_number, read=True)
     bucket_function: str = option(BUCKET_FUNCTION, one_of(*BUCKET_FUNCTIONS), "default", change=never, read=True)
     dynamic_bucket_target_row_count: int = option(
@@ -129,19 +130,19 @@ class TableOptions(Packed):
     dynamic_bucket_initial_buckets: int | None = option(
         INITIAL_BUCKETS, integer(1), None, change=never, needs=Need(BUCKET, ("-1",)), with_key=True
     )
-    """How many buckets of a partition get keys from the beginning on."""
+    """The number of buckets of a partition that get keys from the beginning."""
     dynamic_bucket_max_buckets: int = option(MAX_BUCKETS, integer(-1), -1, needs=Need(BUCKET, ("-1",)), with_key=True)
-    """Buckets of a partition, at most; -1 for as many as its keys need."""
+    """The most buckets of a partition; -1: as many as its keys need."""
     dynamic_bucket_assigners: int | None = option(
         ASSIGNER_PARALLELISM, integer(1), None, needs=Need(BUCKET, ("-1",)), with_key=True
     )
-    """The value of ``dynamic-bucket.initial-buckets`` if that is not stated."""
+    """The default of ``dynamic-bucket.initial-buckets``."""
     index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)), with_key=True)
-    """Age of a file from which on the index of keys over all partitions need not know its keys."""
+    """The age of a file above which the index of keys over all partitions may lack its keys."""
     index_bootstrap_parallelism: int = option(
         INDEX_BOOTSTRAP_PARALLELISM, integer(1), 10, needs=Need(BUCKET, ("-1",)), with_key=True
     )
-    """Threads that read keys for this index, as far as there are processors."""
+    """The number of threads that read keys for this index, at most one per processor."""
     merge_engine: str = option(
         MERGE_ENGINE, word_of(*MERGE_ENGINES), "deduplicate", change=never, read=True, waits=("first-row",)
     )
@@ -185,7 +186,7 @@ class TableOptions(Packed):
         follows="num-sorted-run.compaction-trigger",
         meant=Meant(
             range(2, MOST_LEVELS + 1),
-            f"levels are too many for every bucket to hold; set num-levels to at most {MOST_LEVELS}",
+            f"levels are too many for each bucket; set num-levels to at most {MOST_LEVELS}",
         ),
         with_key=True,
     )
@@ -194,16 +195,16 @@ class TableOptions(Packed):
         "compaction.max-size-amplification-percent", integer(0), 200, with_key=True
     )
     size_ratio: int = option("compaction.size-ratio", integer(0), 1, with_key=True)
-    """Percent by which a sorted run may be larger than the newer ones and still be compacted with them."""
+    """The percentage by which a sorted run may be larger than the newer ones and still be compacted with them."""
     small_file_ratio: float = option("compaction.small-file-ratio", fraction, 0.7)
     target_file_row_count: int | None = option(TARGET_FILE_ROW_COUNT, integer(1, LONG_MAX), None)
-    """Always None: files are cut by size alone."""
+    """Always None: only the size limits files."""
     target_file_size_bytes: int = option("target-file-size", size_bytes, 128 << 20)
-    """Twice the default where the table has no primary key."""
+    """The default is doubled for tables without primary key."""
     compaction_min_file_count: int = option("compaction.min.file-num", integer(1), 5, with_key=False)
-    """Number of small files of a table without primary key from which on they are compacted."""
+    """The number of small files from which a table without primary key compacts them."""
     compaction_delete_ratio: float = option("compaction.delete-ratio-threshold", fraction, 0.2, with_key=False)
-    """Share of deleted rows above which a file of a table without primary key is compacted, however large it is."""
+    """The share of deleted rows above which a table without primary key compacts a file of any size."""
     clustering_columns: tuple[str, ...] = option(
         CLUSTERING_COLUMNS,
         names,
@@ -225,7 +226,7 @@ class TableOptions(Packed):
     """``auto`` is ``order`` for one column, in Paimon a space-filling curve for more."""
     file_format: str = option(FILE_FORMAT, lowered, "parquet")
     file_format_per_level: tuple[tuple[int, str], ...] = option(FILE_FORMAT_PER_LEVEL, lowered_per_level, ())
-    """(level, format) where it is not ``file_format``; ``file_settings`` says what holds for a file."""
+    """(level, format) if it differs from ``file_format``; see ``file_settings``."""
     file_compression: str = option(FILE_COMPRESSION, lowered, "zstd")
     file_compression_per_level: tuple[tuple[int, str], ...] = option(FILE_COMPRESSION_PER_LEVEL, lowered_per_level, ())
     file_suffix_include_compression: bool = option("file.suffix.include.compression", boolean, False)
@@ -239,7 +240,7 @@ class TableOptions(Packed):
         meant=Meant(range(1, 23), "is not among the levels of zstd; write one from 1 to 22"),
     )
     file_block_size_bytes: int | None = option(FILE_BLOCK_SIZE, size_bytes, None)
-    """Size in the file of a row group of Parquet or a stripe of ORC; Avro knows none, as in Java."""
+    """The size in the file of a row group of Parquet or a stripe of ORC; as in Java, Avro has none."""
     data_file_prefix: str = option(DATA_FILE_PREFIX, file_prefix, "data-")
     changelog_file_prefix: str = option(CHANGELOG_FILE_PREFIX, file_prefix, "changelog-", needs=_A_CHANGELOG)
     write_only: bool = option(WRITE_ONLY, boolean, False, "write.compaction-skip")
@@ -256,7 +257,7 @@ class TableOptions(Packed):
     deletion_vectors_bitmap64: bool = option(
         "deletion-vectors.bitmap64", boolean, False, needs=Need(DELETION_VECTORS, ("true",))
     )
-    """Whether vectors are written with 64-bit positions; both widths are read."""
+    """Whether vectors are written with 64-bit positions; readers support both widths."""
     deletion_vectors_merge_on_read: bool = option(
         "deletion-vectors.merge-on-read", boolean, False, read=True, needs=Need(DELETION_VECTORS, ("true",))
     )
@@ -271,15 +272,15 @@ class TableOptions(Packed):
     default_aggregate_function: str | None = option(
         DEFAULT_AGGREGATE_FUNCTION, plain, None, read=True, needs=Need(MERGE_ENGINE, AGGREGATING)
     )
-    """The function of columns that name none of their own."""
+    """The default function of columns."""
     field_options: AllFieldOptions = field(default_factory=AllFieldOptions)
-    """What ``fields.<column>.*`` says."""
+    """The options ``fields.<column>.*``."""
     bloom_filters: tuple[BloomFilterColumn, ...] = ()
-    """What ``file-index.bloom-filter.*`` says."""
+    """The options ``file-index.bloom-filter.*``."""
     file_index_in_manifest_bytes: int = option(
         "file-index.in-manifest-threshold", size_bytes, 500, needs=Need(BLOOM_FILTER_COLUMNS.name)
     )
-    """Size up to which a file index is in the manifest instead of a file of its own."""
+    """The largest size of a file index in the manifest; a larger one gets its own file."""
     file_index_read: bool = option("file-index.read.enabled", boolean, True, read=True)
     aggregation_remove_record_on_delete: bool = option(
         AGGREGATION_REMOVE_ON_DELETE,
@@ -309,20 +310,20 @@ class TableOptions(Packed):
     scan_plan_sort_partition: bool = option(PLAN_SORT_PARTITION, boolean, False, read=True)
     """Whether partitions are read in the order of their values."""
     record_expire_time_ms: int | None = option(RECORD_EXPIRE_TIME, duration_ms, None)
-    """Age at which compactions leave rows out."""
+    """The age at which compactions drop rows."""
     record_time_field: str | None = option(
         RECORD_TIME_FIELD, plain, None, columns=single, needs=Need(RECORD_EXPIRE_TIME)
     )
     keep_deletes_ms: int | None = option(KEEP_DELETES, duration_ms, None, needs=Need(SEQUENCE_FIELD), with_key=True)
-    """How long a delete stays where nothing is left below it, so that no older row brings its key back."""
+    """How long a delete stays on the highest level, so that no older row restores its key."""
     postpone_default_bucket_num: int | None = option(POSTPONE_BUCKETS, integer(1), None, needs=Need(BUCKET, ("-2",)))
-    """How many buckets a partition gets whose postponed rows are the first that are compacted."""
+    """The number of buckets of a partition at the first compaction of its postponed rows."""
     postpone_target_row_num: int | None = option(
         POSTPONE_BUCKET_ROWS, integer(1, LONG_MAX), None, needs=Need(BUCKET, ("-2",))
     )
-    """Without that number: the rows that are to be in one."""
+    """Without that number: the target rows per bucket."""
     postpone_target_size_bytes: int = option(POSTPONE_BUCKET_SIZE, size_bytes, 1 << 30, needs=Need(BUCKET, ("-2",)))
-    """Without either: the size of the files with its rows."""
+    """Without either: the target file size per bucket."""
     retention: RetentionOptions = field(default_factory=RetentionOptions)
     """The retention."""
     manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
@@ -330,9 +331,9 @@ class TableOptions(Packed):
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
     manifest_merge_min_count: int = option("manifest.merge-min-count", integer(1), 30)
     dynamic_partition_overwrite: bool = option(DYNAMIC_OVERWRITE, boolean, True)
-    """Whether INSERT OVERWRITE of a partitioned table replaces the partitions of the new rows, and no others."""
+    """Whether INSERT OVERWRITE of a partitioned table replaces only the partitions of the new rows."""
     overwrite_upgrade: bool = option("overwrite-upgrade", boolean, True)
-    """Whether the files of an overwrite go to the highest level when they need no merge."""
+    """Whether the files of an overwrite go to the highest level if they need no merge."""
     commit_max_retries: int = option("commit.max-retries", integer(0), 10)
     commit_min_retry_wait_ms: int = option("commit.min-retry-wait", duration_ms, 10)
     commit_max_retry_wait_ms: int = option("commit.max-retry-wait", duration_ms, 10_000)
@@ -340,12 +341,12 @@ class TableOptions(Packed):
 
     @property
     def is_unaware(self) -> bool:
-        """Whether the table has neither keys nor buckets: any writer may take any row, and all files are alike."""
+        """Whether the table has neither keys nor buckets: any writer may write any row, and all files are equal."""
         return not self.has_key and self.bucket == -1
 
     @property
     def is_postponed(self) -> bool:
-        """Whether rows wait unmerged in bucket -2 until a compaction gives them their buckets."""
+        """Whether rows wait unmerged in bucket -2 until a compaction assigns their buckets."""
         return self.has_key and self.bucket == -2
 
     @property
@@ -361,7 +362,7 @@ class TableOptions(Packed):
 
     @property
     def update_before_first(self) -> bool:
-        """Whether retracts come before adds of the same user sequence, whatever arrived first."""
+        """Whether retracts come before adds of the same user sequence, regardless of arrival."""
         return "row-kind-flag" in self.sequence_auto_padding
 
     @property
@@ -370,7 +371,7 @@ class TableOptions(Packed):
 
     @property
     def named_levels(self) -> set[int]:
-        """The levels that an option for single levels names, also those above ``max_level``."""
+        """The levels that options for single levels name, including those above ``max_level``."""
         options = (self.file_format_per_level, self.file_compression_per_level, self.stats_mode_per_level)
         return {level for of_option in options for level, _ in of_option}
 
@@ -386,13 +387,13 @@ class TableOptions(Packed):
     def upper_rows_are_whole(self) -> bool:
         """Whether a row on a level above 0 includes the rows of its key on higher levels, and must replace them.
 
-        Not asked of deduplicate and first-row, whose merge gives the same with the older rows.
+        Not used for deduplicate and first-row, whose merge has the same result with the older rows.
         """
         return self.needs_lookup and self.merge_engine in AGGREGATING
 
     @property
     def hides_level0(self) -> bool:
-        """Whether batch reads pass over level 0, because only compaction decides what its rows mean."""
+        """Whether batch reads skip level 0, because only compaction decides the meaning of its rows."""
         if not self.has_key:
             return False
         if self.deletion_vectors:
@@ -401,19 +402,19 @@ class TableOptions(Packed):
 
     @property
     def upper_keys_are_unique(self) -> bool:
-        """Whether levels above 0 hold every key in one live row at most, because compaction looks for older ones."""
+        """Whether levels above 0 have at most one live row of each key, because compaction finds older ones."""
         return self.deletion_vectors or self.merge_engine == "first-row"
 
     @property
     def level0_patience(self) -> int:
-        """Number of level-0 files from which on they are compacted even if the universal strategy would wait."""
+        """The number of level-0 files from which they are compacted even if the universal strategy would wait."""
         if self.lookup_compact == "radical":
             return 1
         return max(self.compaction_trigger, self.lookup_compact_max_interval or 2 * self.compaction_trigger)
 
     @property
     def compacts_without_rows(self) -> bool:
-        """Whether a batch may have to compact buckets that get no rows in it."""
+        """Whether a batch may have to compact buckets without new rows."""
         return not self.write_only and (self.full_compaction_interval is not None or self.hides_level0)
 
     @property

@@ -12,7 +12,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def zone_of(option: str, text: str | None) -> tzinfo | None:
-    """The zone of this name; None stays None and means the zone of the process. ConfigError for an unknown zone."""
+    """The zone of this name; None means the zone of the process. Raises ConfigError for an unknown zone."""
     if text is None:
         return None
     if text in {"UTC", "GMT", "UT", "Z"}:
@@ -32,10 +32,10 @@ def zone_of(option: str, text: str | None) -> tzinfo | None:
 
 
 def local_time(time_ms: int, zone: tzinfo | None) -> datetime:
-    """What clocks in the zone show at a moment, without the zone."""
+    """The local time in the zone at a moment, without the zone."""
     return datetime.fromtimestamp(time_ms / 1000, zone).replace(tzinfo=None)
 
 
 def moment_ms(local: datetime, zone: tzinfo | None) -> int:
-    """The moment at which clocks in the zone show this, the earlier one of two."""
+    """The moment of a local time in the zone; of two, the earlier."""
     return round((local.replace(tzinfo=zone) if zone is not None else local.astimezone()).timestamp() * 1000)

@@ -1,7 +1,7 @@
-"""How many rows readers give at a time: as many as take about the same memory whatever the rows are like.
+"""The number of rows that readers return at a time, so that each batch takes about the same memory.
 
-A file does not show how much memory its rows take: the reader copies a text that is once in a dictionary into every
-row. The reader therefore measures rows that it has read.
+A file does not show the memory of its rows, because the reader copies a text from a dictionary into every row.
+Therefore the reader measures rows that it has read.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 BATCH_BYTES = 1 << 20
-"""Size in memory that the rows of a batch should not exceed."""
+"""The target size in memory of the rows of a batch."""
 
 _MOST_BATCH_BYTES = 2 * BATCH_BYTES
 
 
 def rows_per_batch(rows: pa.Table) -> int:
-    """Rows of a batch that are like these ones, at least one."""
+    """The number of rows of a batch of similar rows, at least one."""
     fitting: int = BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1)
     return max(1, fitting)
 
 
 def in_batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
-    """``rows``, at most ``batch_rows`` at a time and as few as the size demands, whatever rows are the large ones."""
+    """``rows``, at most ``batch_rows`` at a time and as few as the size demands, wherever the large rows are."""
     step = min(batch_rows, rows_per_batch(rows))
     for start in range(0, rows.num_rows, step):
         yield from in_parts(rows.slice(start, step), _MOST_BATCH_BYTES)
 
 
 def in_parts(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """``rows``, halved until no part takes more memory; a single row may, and rows that are no more than a batch."""
+    """``rows``, halved until no part takes more memory, except single rows and parts no larger than a batch."""
     if rows.num_rows <= 1 or rows.nbytes <= max(most_bytes, BATCH_BYTES):
         yield rows
         return
@@ -49,7 +49,7 @@ def packed(batches: Iterator[pa.Table], schema: pa.Schema) -> pa.Buffer:
 
 
 def unpacked(buffer: pa.Buffer) -> Iterator[pa.Table]:
-    """The batches that were ``packed``, each with memory of its own."""
+    """The batches that were ``packed``, each with its own memory."""
     with pa.ipc.open_stream(buffer) as stream:
         for batch in stream:
             yield pa.Table.from_batches([batch])

@@ -5,8 +5,8 @@ Implements the BinaryRow layout (all integers little-endian) and its serialized 
 
 Python values of single rows: BOOLEAN bool; integers int; FLOAT, DOUBLE float; CHAR, VARCHAR str; BINARY, VARBINARY
 bytes; DECIMAL Decimal; DATE date; TIME time; TIMESTAMP datetime, local-zoned ones with tzinfo UTC. A timestamp of more
-than 6 digits is an int of nanoseconds since the epoch. Serializing also takes ints: days for DATE, milliseconds for
-TIME, and the unit of the Arrow form for timestamps. Dates and timestamps beyond Python's years are returned as such
+than 6 digits is an int of nanoseconds since the epoch. Serializing also accepts ints: days for DATE, milliseconds for
+TIME, and the unit of the Arrow form for timestamps. Dates and timestamps outside of Python's years are returned as such
 ints.
 """
 
@@ -128,7 +128,7 @@ def serialize_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def _reserve_null(row: bytearray, slot: int, t: DataType) -> None:
-    """NULL of a type with a fixed-size variable item keeps the item's space, as zeros."""
+    """Reserve zeros for the item of a NULL, if its type has an item of fixed size."""
     if t.root is Root.DECIMAL and (t.precision or 0) > 18:
         _append(row, slot, 0, bytes(16))
     elif t.root in TIMESTAMPS and (t.precision or 0) > 3:
@@ -136,7 +136,7 @@ def _reserve_null(row: bytearray, slot: int, t: DataType) -> None:
 
 
 def _append(row: bytearray, slot: int, low: int, item: bytes) -> None:
-    """Put an item, padded to words, at the end of the row and a reference to it into the slot."""
+    """Append an item, padded to words, to the row, and put a reference to it into the slot."""
     _SLOT.pack_into(row, slot, low, len(row) - _ARITY_BYTES)
     row += item + bytes(-len(item) % 8)
 
@@ -185,7 +185,7 @@ def _put_decimal(row: bytearray, slot: int, number: int, precision: int) -> None
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The integer that stands for a decimal of this scale; the value must not have more digits after the point."""
+    """The unscaled integer of a decimal of this scale; the value must not have more digits after the point."""
     scaled = value.scaleb(scale, _EXACT)
     number = int(scaled)
     if number != scaled:
@@ -272,7 +272,7 @@ def _raw(data: bytes, slot: int, t: DataType) -> Any:
 
 
 def _reader(t: DataType) -> Callable[[bytes, int], Any]:
-    """What reads the internal form of a value from a serialized row and the place of its slot."""
+    """A function that reads the internal form of a value from a serialized row, by the place of its slot."""
     if t.root in CHARACTERS or t.root in BINARIES:
         return _bytes
     precision = t.precision or 0
@@ -307,7 +307,7 @@ def _nanoseconds(millis: int, nanos: int, t: DataType) -> int:
     if not -(1 << 63) <= units < 1 << 63:
         problem = beyond_64_bits(t, *divmod(units, NANOS_PER_SECOND))
         raise UnsupportedFeature(
-            f"the metadata of a file has, in its key, partition or bounds, {problem}; read the table with Paimon's own "
+            f"the key, partition or bounds in the metadata of a file have {problem}; read the table with Paimon's own "
             "engines and write it into a new one with TIMESTAMP(6)"
         )
     return units

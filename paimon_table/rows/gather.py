@@ -1,4 +1,4 @@
-"""Taking rows out of tables by row number, as fast as Arrow can."""
+"""Fast selection of rows by row number."""
 
 from __future__ import annotations
 

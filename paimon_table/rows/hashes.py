@@ -1,7 +1,7 @@
-"""Which bucket a row belongs to, and 64-bit hashes of keys, for whole columns at once.
+"""The buckets of rows and 64-bit hashes of keys, for whole columns at once.
 
 Implements Paimon's bucket functions: ``default`` (Murmur3-32 over the BinaryRow of the bucket key), ``mod`` and
-``hive``. The hashes are folded over the words of the rows column by column; row bytes are never built.
+``hive``. Hashes are folded over the words of the rows column by column, without building row bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_table.types import DataType, Root
 Hashes = npt.NDArray[np.int32]
 Columns = Sequence[pa.Array | pa.ChunkedArray]
 _State = Any
-"""Hash state: an int while all rows have seen equal words, then an array with one element per row."""
+"""The hash state: an int while all rows have equal words, then an array with one element per row."""
 _Mixer = Callable[[_State, Word], _State]
 
 _SEED = 42
@@ -32,7 +32,8 @@ _MASK64 = 0xFFFF_FFFF_FFFF_FFFF
 def assign_buckets(columns: Columns, types: Sequence[DataType], num_buckets: int, function: str = "default") -> Hashes:
     """Bucket of every row, from the bucket-key columns in bucket-key order; ``num_buckets`` > 0.
 
-    ``function`` is the option bucket-function.type. Raises ConfigError for a function or a key type it does not allow.
+    ``function`` is the option bucket-function.type. Raises ConfigError for an unknown function or an unsupported key
+    type.
     """
     if function == "default":
         magnitude = np.abs(murmur_hash_columns(columns, types)).view(np.uint32)
@@ -45,13 +46,14 @@ def assign_buckets(columns: Columns, types: Sequence[DataType], num_buckets: int
 
 
 def _modulo(values: npt.NDArray[np.uint32], divisor: int) -> Hashes:
-    """Remainder by way of the quotient: numpy divides by a constant with SIMD, but takes remainders one by one."""
+    """The remainder, computed from the quotient: NumPy divides by a constant with SIMD, but takes remainders one by
+    one."""
     n = np.uint32(divisor)
     return (values - values // n * n).view(np.int32)
 
 
 def _floor_mod(columns: Columns, types: Sequence[DataType], num_buckets: int) -> Hashes:
-    """Remainder towards minus infinity; NULL counts as 0, the content of its slot."""
+    """The remainder towards minus infinity; NULL counts as 0, the content of its slot."""
     if len(types) != 1 or types[0].root not in (Root.INT, Root.BIGINT):
         raise ConfigError(
             "bucket-function.type mod needs exactly one bucket key of type INT or BIGINT, "

@@ -1,6 +1,6 @@
-"""Rebuilding Arrow arrays of nested types with other leaves.
+"""Rebuilds Arrow arrays of nested types with other leaves.
 
-Children are taken whole, also where the parent is a slice: offsets and validity of the parent stay as they are.
+It keeps whole children, even if the parent is a slice, so offsets and validity of the parent stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_table.types import DataType, Root
 
 Leaf = Callable[[pa.Array, DataType], pa.Array]
-"""Turns an array of a type that is not nested into another one of the same length, NULLs at the same places."""
+"""Converts an array of a type that is not nested into another one of the same length, with NULLs at the same places."""
 
 
 def column_with_leaves(column: pa.ChunkedArray, t: DataType, leaf: Leaf) -> pa.ChunkedArray:
@@ -22,7 +22,7 @@ def column_with_leaves(column: pa.ChunkedArray, t: DataType, leaf: Leaf) -> pa.C
 
 
 def any_leaf(column: pa.ChunkedArray, t: DataType, test: Callable[[pa.Array, DataType], bool]) -> bool:
-    """Whether ``test`` holds for the values of a column, or for values of an atomic type anywhere inside of them."""
+    """Whether ``test`` is true for the values of a column, or for nested values of an atomic type."""
     found = False
 
     def look(values: pa.Array, leaf: DataType) -> pa.Array:

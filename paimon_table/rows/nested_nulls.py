@@ -1,7 +1,7 @@
-"""NULLs inside nested values where the column's type has no place for them.
+"""Finds NULLs inside nested values that the column's type does not allow.
 
-Implements NOT NULL of array elements, map values and fields of rows. Values below a NULL are not values of the table
-and do not count. Arrow itself never makes a map with a NULL key.
+Implements NOT NULL of array elements, map values and fields of rows. Values below a NULL do not count. Arrow never
+creates a map with a NULL key.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenNulls:
-    """NULLs at one place of a column's type."""
+    """Forbidden NULLs at one place of a column's type."""
 
     path: str
-    """Column and nested fields, joined by dots; parts of arrays and maps are ``element``, ``key`` and ``value``."""
+    """Column and nested fields, joined by dots; the parts of arrays and maps are ``element``, ``key`` and ``value``."""
     count: int
 
 
@@ -32,16 +32,16 @@ class _Part:
     field: pa.Field
     values: pa.Array
     counts: npt.NDArray[np.int32] | None
-    """How many values belong to each parent; None if each parent has one."""
+    """The number of values of each parent; None if each parent has one."""
 
 
 def forbids_nested_nulls(t: pa.DataType) -> bool:
-    """Whether values of the Arrow type can hold a NULL that they must not; the values' own nullability aside."""
+    """Whether the Arrow type forbids NULLs inside of its values, apart from the values themselves."""
     return any(not field.nullable or forbids_nested_nulls(field.type) for field in _fields(t))
 
 
 def forbidden_nulls(column: pa.ChunkedArray, name: str) -> ForbiddenNulls | None:
-    """The first place in the type of a nested column with NULLs that it forbids, in all chunks; None without any."""
+    """The first place in the type of a nested column with forbidden NULLs in any chunk; None without any."""
     found = [wrong for chunk in column.chunks for wrong in _below(chunk, None, name)]
     if not found:
         return None
@@ -84,7 +84,7 @@ def _below(values: pa.Array, is_live: _Mask | None, path: str) -> Iterator[Forbi
 
 
 def _is_suspect(part: _Part) -> bool:
-    """Whether there is a NULL that is wrong unless something above it is NULL; takes no look at single values."""
+    """Whether a NULL may be forbidden, which depends on its parents; does not read single values."""
     if not part.field.nullable and part.values.null_count:
         return True
     return forbids_nested_nulls(part.field.type) and any(_is_suspect(inner) for inner in _parts(part.values))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_table.types import DataType, arrow_type
 
 ToArray = Callable[[list[Any], DataType], pa.Array]
-"""The array of some values of a type, in whatever form the caller has them."""
+"""Returns the array of some values of a type, which have the caller's form."""
 
 
 def list_array(values: Sequence[Sequence[Any] | None], t: DataType, to_array: ToArray) -> pa.Array:
@@ -32,7 +32,7 @@ def map_array(
 
 
 def _offsets(values: Sequence[Sequence[Any] | None]) -> pa.Array:
-    """Where each one begins; NULL for one that is NULL."""
+    """The start of each value; NULL for NULL."""
     offsets: list[int | None] = []
     total = 0
     for value in values:

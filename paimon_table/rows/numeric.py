@@ -1,4 +1,4 @@
-"""What sum and product share: which types they take, the ranges of integers, exact decimals."""
+"""Shared parts of sum and product: their types, the ranges of integers, exact decimals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
 EXACT = Context(prec=300, rounding=ROUND_HALF_UP)
 """Wide enough for products and finite quotients of decimals of 38 digits."""
 SAFE = 1 - 1e-9
-"""Share of a limit up to which a float estimate of magnitudes proves that nothing overflows."""
+"""The share of a limit up to which a float estimate proves that nothing overflows."""
 
 
 def largest(t: DataType) -> int:
@@ -41,7 +41,7 @@ def wrapped(column: str, t: DataType, value: int) -> int:
 
 
 def warn_if_beyond(column: str, t: DataType, estimated: npt.NDArray[np.float64]) -> None:
-    """``warn_of_overflow`` if one of the results, which are about these, is certainly out of the range of the type."""
+    """Call ``warn_of_overflow`` if an estimated result is certainly out of the range of the type."""
     high = largest(t)
     if ((estimated > high / SAFE) | (estimated < -(high + 1) / SAFE)).any():
         warn_of_overflow(column, t)
@@ -51,20 +51,20 @@ def warn_if_beyond(column: str, t: DataType, estimated: npt.NDArray[np.float64])
 def warn_of_overflow(column: str, t: DataType) -> None:
     """Warn once per process that results in the column are wrong."""
     log.warning(
-        "column %r: an aggregated value left the range of %s and wrapped around, as in Java; give the column a wider"
-        " type and write the rows of the keys concerned again",
+        "column %r: an aggregated value exceeded the range of %s and wrapped around, as in Java; give the column a "
+        "wider type and write the rows of these keys again",
         column,
         t,
     )
 
 
 def refuse(column: str, operation: str, reason: str) -> NoReturn:
-    """Say that the operation has no result."""
+    """Raise an error: the operation has no result."""
     raise MalformedRecord(f"column {column!r}: {operation}: {reason}; correct the rows")
 
 
 def fitting(t: DataType, value: Decimal) -> Decimal | None:
-    """The value rounded half up to the scale of the decimal type; None when the type has too few digits for it."""
+    """The value rounded half up to the scale of the decimal type; None if the type has too few digits for it."""
     assert t.precision is not None and t.scale is not None
     unit, bound = _decimal_bounds(t.precision, t.scale)
     rounded = EXACT.quantize(value, unit)

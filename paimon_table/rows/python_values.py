@@ -1,4 +1,4 @@
-"""Columns as Python values for the ordered folds, and back, without loss.
+"""Converts columns to Python values for the ordered folds, and back, without loss.
 
 Times, dates and timestamps are integers in the unit of their column, decimals are ``Decimal``, arrays are tuples, rows
 are tuples of their fields, maps are tuples of (key, value); NULL is None. All but floats compare and hash by content.
@@ -58,12 +58,12 @@ def to_arrow(values: list[Any], t: pa.DataType) -> pa.Array:
 
 
 def key_text(values: Sequence[Any]) -> str:
-    """The values of a primary key, in the form of ``to_python``, as a text: JSON, with BYTES as base64."""
+    """The values of a primary key, in the form of ``to_python``, as JSON text with BYTES as base64."""
     return json.dumps(list(values), default=_json_form)
 
 
 def key_of_text(text: str, types: Sequence[pa.DataType]) -> tuple[Any, ...]:
-    """The inverse of ``key_text``; what does not fit its type stays as JSON has it."""
+    """The inverse of ``key_text``; a value that does not fit its type keeps its JSON form."""
     return tuple(_of_json_form(value, t) for value, t in zip(json.loads(text), types, strict=True))
 
 
@@ -83,7 +83,7 @@ def _of_json_form(value: Any, t: pa.DataType) -> Any:
 
 
 def readable(value: pa.Scalar) -> object:
-    """A value for a text that people read: Python's own, or the text of a moment beyond the years that Python has."""
+    """A value for a readable text: Python's own, or the text of a moment outside of Python's years."""
     try:
         return value.as_py()
     except OverflowError:
@@ -91,13 +91,13 @@ def readable(value: pa.Scalar) -> object:
 
 
 Identity = Callable[[Any], Hashable]
-"""Gives equal, hashable values for values that are the same; can be sent to other processes."""
+"""Maps equal values to equal hashable values; picklable."""
 
 
 def identity_of(t: pa.DataType) -> Identity | None:
-    """The identity of values of a type; None where they are their own.
+    """The identity of values of a type; None if the values identify themselves.
 
-    The same means by content: NaN is NaN, -0.0 is not 0.0, maps have the same entries in any order.
+    Values are equal by content: NaN equals NaN, -0.0 differs from 0.0, the order of map entries does not matter.
     """
     if pa.types.is_floating(t):
         return repr

@@ -1,6 +1,6 @@
-"""Whether rows hold the same values, row by row.
+"""Compares the values of rows, row by row.
 
-NULL equals NULL, NaN equals NaN, -0.0 differs from 0.0; maps are equal when they hold the same entries in any order.
+NULL equals NULL, NaN equals NaN, -0.0 differs from 0.0; maps are equal if they have the same entries in any order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Mask:
-    """For each row whether both tables, which are of equal length, hold the same values in these columns."""
+    """For each row, whether both tables, of equal length, have the same values in these columns."""
     equal = np.ones(left.num_rows, np.bool_)
     nested = [name for name in columns if pa.types.is_nested(left.schema.field(name).type)]
     for name in columns:
@@ -34,7 +34,7 @@ def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Mask:
 
 
 def equal_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
-    """The same for two columns of an atomic type."""
+    """As ``equal_rows``, for two columns of an atomic type."""
     a, b = normal_form(left), normal_form(right)
     equal = pc.equal(a, b)
     if a.null_count or b.null_count:
@@ -44,7 +44,7 @@ def equal_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
 
 
 def _comparable(column: pa.ChunkedArray) -> list[Any]:
-    """Nested values as Python values whose == means the same."""
+    """Nested values as Python values whose == compares in this way."""
     values = [value for chunk in column.chunks for value in to_python(chunk)]
     identity = identity_of(column.type)
     return values if identity is None else [identity(value) for value in values]

@@ -1,8 +1,8 @@
 """Arrow columns as the 8-byte words of Paimon BinaryRows, computed for many rows at once.
 
 Implements the byte layout of BinaryRow: header with null bits, one 8-byte slot per field, then the variable part padded
-to words. Hashing and serializing both consume these words, so the row bytes need not exist for a hash. Words that are
-equal in all rows of a block are plain ints, all others are uint64 arrays with one element per row.
+to words. Hashing and serializing both use these words, so a hash needs no row bytes. Words that are equal in all rows
+of a block are plain ints, all others are uint64 arrays with one element per row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK_ROWS = 1 << 14
 """Rows encoded at a time; small enough for all intermediate arrays to stay in the CPU's cache."""
 
 LONGEST_INLINE = 7
-"""Bytes of the longest string that lives in its slot."""
+"""The bytes of the longest string that fits into its slot."""
 
 _NANOS_PER_MILLI = 1_000_000
 _WORD_MASKS = np.array([(1 << (8 * kept)) - 1 for kept in range(8)] + [2**64 - 1], np.uint64)
@@ -52,7 +52,7 @@ class Tail(Protocol):
         """Padded length of the item in every row, a multiple of 8."""
 
     def words(self, position: int, rows: npt.NDArray[np.intp] | None) -> Words:
-        """Word ``position`` of the item in the given rows (None: all), which all have that many words."""
+        """Word ``position`` of the item in the given rows (None: all), which all have this word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ def header_bytes(arity: int) -> int:
 def row_word_blocks(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> Iterator[RowWords]:
     """The words of all rows, in blocks of at most BLOCK_ROWS rows; nothing for zero rows.
 
-    Columns may be chunked, sliced and hold nulls; an Arrow type other than the engine's for ``types`` is cast.
-    Without columns there is no row count, so the caller has to treat the empty row on its own.
+    Columns may be chunked, sliced and have nulls; an Arrow type other than the engine's for ``types`` is cast. Without
+    columns there is no row count, so the caller must handle the empty row.
     """
     encoders = [_encoder(column, column_type) for column, column_type in zip(columns, types, strict=True)]
     counts = {encoder.row_count for encoder in encoders}
@@ -98,7 +98,7 @@ class _Encoder(Protocol):
     def valid(self) -> Mask | None: ...
 
     def encode(self, rows: slice, offset: Length) -> tuple[Word, Tail | None]:
-        """Slot word and variable item of the rows; ``offset`` is where that item starts in each row."""
+        """The slot word and the variable item of the rows; ``offset`` is the start of that item in each row."""
 
 
 def _encode_block(encoders: Sequence[_Encoder], start: int) -> RowWords:
@@ -166,7 +166,8 @@ class _ArrayTail:
 
 @dataclass(frozen=True, slots=True)
 class _PreciseTimestamp:
-    """Timestamps beyond milliseconds: millis in the variable part, nanos of the milli in the slot; NULL keeps it."""
+    """Timestamps finer than milliseconds: millis in the variable part, also for NULL, and the remaining nanos in the
+    slot."""
 
     values: npt.NDArray[np.int64]
     valid: Mask | None

@@ -2,7 +2,7 @@
 
 Implements Paimon's comparison of keys and sequence fields: NULL first, booleans false < true, text and bytes by
 unsigned bytes, floats with -0.0 < 0.0 and NaN largest, decimals and times by value. A column becomes one or more uint64
-words, most significant first; their numbers depend on the values present, so words of different calls cannot be
+words, most significant first. Their values depend on all values of the column, so words of different calls cannot be
 compared.
 """
 
@@ -27,7 +27,7 @@ _NAN_BITS = {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One sort word per row, and how many of its low bits are in use."""
+    """One sort word per row, and the number of its low bits in use."""
 
     values: U64
     bits: int
@@ -73,7 +73,7 @@ def _ordered_floats(column: pa.Array) -> pa.Array:
 
 
 def integers(normal: pa.Array) -> npt.NDArray[np.signedinteger]:
-    """The values of an integer array in normal form, 0 where NULL; without a copy when there is no NULL."""
+    """The values of an integer array in normal form, 0 for NULL; without a copy if there is no NULL."""
     if normal.null_count:
         normal = pc.fill_null(normal, 0)
     values: npt.NDArray[np.signedinteger] = normal.to_numpy(zero_copy_only=False)
@@ -134,7 +134,7 @@ def _decimal_words(normal: pa.Array) -> list[Word]:
 
 
 def _text_words(normal: pa.Array) -> tuple[list[Word], bool]:
-    """The first bytes after the prefix that all values share; exact when seven bytes and a length say it all."""
+    """The first bytes after the common prefix of all values; exact if seven bytes and a length are enough."""
     offsets = np.frombuffer(normal.buffers()[1], np.int32)[normal.offset : normal.offset + len(normal) + 1]
     lengths = np.diff(offsets).astype(np.int64)
     if normal.null_count:
@@ -151,7 +151,7 @@ def _text_words(normal: pa.Array) -> tuple[list[Word], bool]:
 
 
 def _shared_prefix(normal: pa.Array) -> int:
-    """Length of the prefix that all values share: the common prefix of the smallest and the largest value."""
+    """The length of the common prefix of all values, which is that of the smallest and the largest value."""
     extremes = pc.min_max(normal)
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
     return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
@@ -169,7 +169,7 @@ def _first_bytes(data: npt.NDArray[np.uint8], starts: Indices, lengths: Indices)
 
 
 def pack(words: Sequence[Word]) -> list[Word]:
-    """Neighbouring words put into one as far as their bits fit; the order stays."""
+    """Adjacent words combined as far as their bits fit; the order stays."""
     packed: list[Word] = []
     for word in words:
         if packed and packed[-1].bits + word.bits <= 64:

@@ -1,10 +1,11 @@
-"""Reading what changed, snapshot by snapshot.
+"""Reads changes, snapshot by snapshot.
 
 Implements the follow-up rule of Paimon's streaming readers. Without a changelog producer, changes are the rows of the
 files that APPEND snapshots add, with their own kinds. With one, they are the rows of the changelog files. The scan
 skips OVERWRITE snapshots. If the producer option changed, the producer at the time of a snapshot decides how it is
-read. So the scan gives the same rows that a streaming reader got then. Rows come as stored: nothing is merged. Without
-a producer, rows in postponed buckets are changes too: a stream does not read the compaction that shows them to scans.
+read. So the scan returns the same rows that a streaming reader got. Rows are returned as stored, without a merge.
+Without a producer, rows in postponed buckets are changes too, because a stream does not read the compaction that shows
+them to scans.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def read_changes(
     to_snapshot: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[Snapshot, pa.Table]]:
-    """The changes of each snapshot in [from, to] that has some; default: all whose changes are there.
+    """The changes of each snapshot with changes in [from, to]; default: all snapshots whose changes still exist.
 
-    The tables hold ``_VALUE_KIND`` and then the columns, in the table's current schema and in stored order. Files of
+    The tables have ``_VALUE_KIND`` and then the columns, in the table's current schema and in stored order. Files of
     one bucket are in listed order, buckets in the order of their first file. If rows move between partitions and a
-    compaction found the changes, all -D of a snapshot come before its other rows: a key is deleted before it comes
-    back. Snapshots that have expired count where their changelog outlives them. Raises ConfigError for those whose
-    changes have expired too, and those that do not exist yet.
+    compaction found the changes, all -D of a snapshot come before its other rows, so that a key is deleted before it is
+    inserted again. Expired snapshots with a long-lived changelog are included. Raises ConfigError for snapshots whose
+    changes have expired too, and for those that do not exist yet.
     """
     for snapshot in ctx.snapshots.changelogs_between(from_snapshot, to_snapshot):
         batches = list(changes_of(ctx, snapshot, columns))
@@ -60,7 +61,7 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
         for entry in entries:
             yield from _rows(ctx, entry, names)
         return
-    # Files say how many of their rows are retracts, so those without are read once.
+    # Files state their number of retracts, so those without are read only once.
     for entry in entries:
         if entry.file.delete_row_count != 0:
             for rows in _rows(ctx, entry, names):
@@ -71,8 +72,7 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
 
 
 def appended_rows(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """The rows that an APPEND snapshot has written, as stored and whatever the changelog producer; nothing for other
-    kinds."""
+    """The rows that an APPEND snapshot has written, as stored, for any changelog producer; nothing for other kinds."""
     names = checked_columns(ctx.schema, columns)
     reader = ManifestReader(ctx.io, ctx.paths)
     for entry in reader.delta_entries(snapshot) if snapshot.commit_kind is CommitKind.APPEND else ():
@@ -81,7 +81,7 @@ def appended_rows(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] 
 
 
 def _moves_rows(ctx: TableContext, producer: str) -> bool:
-    """Whether a key may be in two buckets of a snapshot's changelog, once in each."""
+    """Whether a snapshot's changelog may have a key in two buckets."""
     is_found = producer in {"lookup", "full-compaction"}
     return is_found and bucket_mode(ctx.schema, ctx.options) is BucketMode.KEY_DYNAMIC
 
@@ -104,13 +104,13 @@ def _entries(ctx: TableContext, reader: ManifestReader, snapshot: Snapshot, prod
         if not isinstance(error.__cause__, FileNotFoundError) or ctx.io.exists(ctx.paths.snapshot_file(snapshot.id)):
             raise
         raise ConfigError(
-            f"the changes of snapshot {snapshot.id} of {ctx.paths.root} are gone: it was written without a changelog "
-            "producer, and another program expired it when the table had one; choose a later range"
+            f"the changes of snapshot {snapshot.id} of {ctx.paths.root} no longer exist: it was written without a "
+            "changelog producer, and another program expired it when the table had one; choose a later range"
         ) from error
 
 
 def _in_bucket_order(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """Entries of one bucket next to each other, otherwise in listed order."""
+    """The entries grouped by bucket, otherwise in listed order."""
     first = {bucket: number for number, (bucket, _) in reversed(list(enumerate(groupby(entries, lambda e: e.bucket))))}
     return sorted(entries, key=lambda entry: first[entry.bucket])
 

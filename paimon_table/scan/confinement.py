@@ -1,8 +1,8 @@
 """The values to which a predicate confines a column.
 
-Arrow expressions cannot be taken apart, but they can be evaluated under a guarantee. The constants of the predicate cut
-the range of a column into points and the gaps between them. If no row with a value in a gap, and no NULL, can satisfy
-the predicate, then every matching row has one of the constants.
+Arrow expressions cannot be analysed, but they can be evaluated under a guarantee. The constants of the predicate divide
+the range of a column into points and the gaps between them. If no row with NULL or a value in a gap can satisfy the
+predicate, every matching row has one of the constants.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataType, arrow_type
 
 MOST_CONSTANTS = 1_000
-"""Predicates with more constants are not asked: it takes a question for each."""
+"""Predicates with more constants are not tested, because each constant needs a test."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfinedColumn:
-    """A column of which every matching row has one of the values; no values: no row matches."""
+    """A column and the values that matching rows can have in it; without values no row matches."""
 
     name: str
     type: DataType
@@ -32,7 +32,7 @@ class ConfinedColumn:
 
 
 def confined_columns(predicate: pc.Expression, schema: TableSchema, names: Sequence[str]) -> tuple[ConfinedColumn, ...]:
-    """Those of the named columns that the predicate confines; FLOAT, DOUBLE and nested ones never are."""
+    """Those of the named columns that the predicate confines; never FLOAT, DOUBLE and nested columns."""
     constants = list(_constants(predicate))
     if not 0 < len(constants) <= MOST_CONSTANTS:
         return ()
@@ -71,7 +71,7 @@ def _points(constants: Sequence[pa.Scalar], target: pa.DataType) -> pa.Array:
 
 
 def _constants(predicate: pc.Expression) -> Iterator[pa.Scalar]:
-    """The constants of an expression: the columns of its serialized form, and the members of ``isin``."""
+    """The constants of an expression, from its serialized form, including the members of ``isin``."""
     _, arguments = predicate.__reduce__()
     with pa.ipc.open_file(arguments[0]) as file:
         columns = file.get_batch(0).columns if file.num_record_batches else []

@@ -1,4 +1,4 @@
-"""Which data files cannot hold a matching row, by their file indexes."""
+"""Skips data files that cannot have a matching row, by their file indexes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def matching_sections(
     predicate: pc.Expression | None,
     tested: Sequence[str],
 ) -> tuple[Section, ...]:
-    """The sections of one bucket without the files that cannot hold a row for which the predicate is true.
+    """The sections of one bucket without the files that cannot have a row for which the predicate is true.
 
-    ``tested`` names the columns of the predicate. Files that are merged with others are left out only because of their
-    keys: their statistics of other columns may be outdated, or hide other rows.
+    ``tested`` names the columns of the predicate. For files that are merged with others only key columns count: values
+    of other columns may be outdated, or hide other rows.
     """
     files = [file for section in sections for run in section for file in run]
     if predicate is None or not ctx.options.file_index_read or not any(map(_has_index, files)):
@@ -51,7 +51,7 @@ def _has_index(file: DataFileMeta) -> bool:
 
 
 def _may_hold(ctx: TableContext, directory: str, file: DataFileMeta, confined: Sequence[ConfinedColumn]) -> bool:
-    """Whether the file can hold a row with one of the values in every one of the columns.
+    """Whether the file can have a row with one of the values in each of the columns.
 
     True without an index. Raises CorruptFile if the index is missing or damaged.
     """
@@ -67,7 +67,7 @@ def _may_hold(ctx: TableContext, directory: str, file: DataFileMeta, confined: S
 
 
 def _stored_name(ctx: TableContext, file: DataFileMeta, column: ConfinedColumn) -> str | None:
-    """The column's name in the schema of the file; None when others than its values were hashed, or none."""
+    """The column's name in the schema of the file; None if the index does not have its current values."""
     written = ctx.schemas.get(file.schema_id)
     wanted = ctx.schema.field(column.name)
     stored = next((f for f in written.fields if f.id == wanted.id), None) if written is not None else None

@@ -1,4 +1,4 @@
-"""Which files cannot hold a matching row, decided from what their metadata guarantees.
+"""Finds files that cannot have a matching row, from the guarantees of their metadata.
 
 A guarantee is an Arrow expression that is true for every row of a file: partition values, key and value ranges. Arrow
 simplifies the predicate under the guarantee; a file stays unless the predicate becomes false for all of its rows.
@@ -29,18 +29,18 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField, Root, arrow_type
 
 ANYTHING = pc.scalar(True)
-"""The guarantee that says nothing."""
+"""The empty guarantee."""
 
 _GROUP = 64
-"""Files that are tried together."""
+"""The number of files that are tested together."""
 
 _UNRANGED = frozenset({Root.FLOAT, Root.DOUBLE, Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW})
 
 
 def may_match(predicate: pc.Expression, guarantees: Sequence[pc.Expression], schema: pa.Schema) -> list[bool]:
-    """For each guarantee whether rows that obey it can satisfy the predicate.
+    """For each guarantee, whether rows that fulfil it can satisfy the predicate.
 
-    Raises ConfigError when the predicate names unknown columns or compares values of unlike types.
+    Raises ConfigError if the predicate names unknown columns or compares values of different types.
     """
     if not guarantees:
         return []
@@ -63,10 +63,10 @@ def may_match(predicate: pc.Expression, guarantees: Sequence[pc.Expression], sch
 def matching_files(
     predicate: pc.Expression, ranges: Sequence[RangeColumn], count: int, schema: TableSchema
 ) -> list[bool]:
-    """For each of this many files, by its ranges, whether it can have rows that satisfy the predicate.
+    """For each of ``count`` files, by its ranges, whether it can have rows that satisfy the predicate.
 
     Neighbouring files in the order of a column are tested together. Most groups match as a whole or not at all, which
-    saves a test per file. The answers are the same as with a test per file.
+    saves a test per file. The results equal those of a test per file.
     """
     arrow_schema = schema.arrow_schema
     groups = _groups(ranges, count)
@@ -89,7 +89,8 @@ def matching_files(
 def _groups(ranges: Sequence[RangeColumn], count: int) -> list[list[int]]:
     """Neighbours in the order of the first column with ranges; files of a group have ranges of the same columns.
 
-    A file with only NULLs in a column must not share a group with others: neither a comparison nor its opposite holds.
+    A file with only NULLs in a column must not share a group with others, because neither a comparison nor its opposite
+    is true.
     """
     alike: dict[tuple[Form, ...], list[int]] = {}
     for number, forms in enumerate(zip(*(column.forms() for column in ranges), strict=True)):
@@ -103,14 +104,14 @@ def _groups(ranges: Sequence[RangeColumn], count: int) -> list[list[int]]:
 
 
 def referenced_columns(predicate: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that the predicate needs, in schema order: those without which Arrow cannot evaluate it."""
+    """The columns without which Arrow cannot evaluate the predicate, in schema order."""
     may_match(predicate, [ANYTHING], schema)
     rows = schema.empty_table()
     return tuple(name for name in schema.names if not _evaluates(predicate, rows.drop_columns([name])))
 
 
 def ranged_columns_only(schema: TableSchema, names: Sequence[str]) -> bool:
-    """Whether ranges of these columns can be trusted: a NaN is outside the range that a file states."""
+    """Whether the ranges of these columns are reliable: a NaN is outside of a file's range."""
     return all(schema.field(name).type.root not in _UNRANGED for name in names)
 
 
@@ -126,7 +127,7 @@ def _evaluates(predicate: pc.Expression, rows: pa.Table) -> bool:
 
 
 def partition_guarantee(partition: bytes, schema: TableSchema) -> pc.Expression:
-    """Every row of a partition has the partition's values, also where the directory has the default name."""
+    """The guarantee that every row of a partition has its values, even if the directory has the default name."""
     fields = schema.partition_fields
     values = deserialize_row(partition, [f.type for f in fields])
     return _all(
@@ -137,7 +138,7 @@ def partition_guarantee(partition: bytes, schema: TableSchema) -> pc.Expression:
 
 
 def manifest_guarantee(manifest: ManifestFileMeta, schema: TableSchema) -> pc.Expression:
-    """Every partition of a manifest is in the ranges that its list states."""
+    """The guarantee that every partition of a manifest is in the ranges of its list entry."""
     stats, fields = manifest.partition_stats, schema.partition_fields
     ranges = []
     for at, field in enumerate(fields):
@@ -153,14 +154,14 @@ class Place:
 
     field: DataField
     at: int | None
-    """None: files of this kind do not know the column, so all of its values are NULL."""
+    """None: files of this kind lack the column, so all of its values are NULL."""
     arity: int
 
 
 def key_places(schema: TableSchema, names: Collection[str]) -> tuple[Place, ...]:
-    """Of ``key_stats``, for those key columns that matter.
+    """The places in ``key_stats`` of the named key columns.
 
-    Key ranges hold for every version of the keys in a file, so files may be pruned by them before the merge.
+    Key ranges cover every version of the keys in a file, so they may prune files before the merge.
     """
     fields = schema.key_fields
     return tuple(Place(field, at, len(fields)) for at, field in enumerate(fields) if field.name in names)
@@ -169,10 +170,11 @@ def key_places(schema: TableSchema, names: Collection[str]) -> tuple[Place, ...]
 def value_places(
     schema: TableSchema, file_schema: TableSchema, kept: Sequence[str] | None, names: Collection[str]
 ) -> tuple[Place, ...]:
-    """Of ``value_stats``, for columns that matter; only good for files that need no merge: others may hold newer rows.
+    """The places in ``value_stats`` of the named columns; only for files that need no merge, because other files may
+    have newer rows.
 
-    Statistics are in the schema that the file was written with, of its columns ``kept`` (None: all). Columns whose type
-    has changed since guarantee nothing.
+    Statistics are in the schema of the file, of its columns ``kept`` (None: all). Columns whose type has changed
+    guarantee nothing.
     """
     written = {f.id: f for f in file_schema.fields}
     covered = file_schema.fields if kept is None else tuple(file_schema.field(name) for name in kept)
@@ -189,7 +191,7 @@ def value_places(
 
 @dataclass(frozen=True, slots=True)
 class FileStats:
-    """The statistics of files of one kind as their manifests have them, one file after the other."""
+    """The statistics of files of one kind from their manifests, file by file."""
 
     file_names: Sequence[str]
     row_counts: Sequence[int]
@@ -200,7 +202,7 @@ class FileStats:
 
 
 def key_stats(rows: Sequence[EntryRow]) -> FileStats:
-    """Of the keys in these files."""
+    """The key statistics of these files."""
     return FileStats(
         [row.file_name for row in rows],
         [row.row_count for row in rows],
@@ -211,7 +213,7 @@ def key_stats(rows: Sequence[EntryRow]) -> FileStats:
 
 
 def value_stats(rows: Sequence[EntryRow]) -> FileStats:
-    """Of the values in these files, which must be written with one schema and keep statistics of the same columns."""
+    """The value statistics of these files, which must have one schema and statistics of the same columns."""
     return FileStats(
         [row.file_name for row in rows],
         [row.row_count for row in rows],
@@ -227,7 +229,7 @@ def ranges_of(stats: FileStats, places: Iterable[Place]) -> tuple[RangeColumn, .
 
 
 def _guarantee(ranges: Iterable[tuple[DataField, ColumnRange]]) -> pc.Expression:
-    """Every row of a file has its values in these ranges."""
+    """The guarantee that every row of a file has its values in these ranges."""
     return _all(one.expression(field) for field, one in ranges)
 
 
@@ -245,10 +247,10 @@ class ColumnRange:
     is_null: bool = False
     """All of them are NULL."""
     is_altered: bool = False
-    """Whether the file may give values back as other ones than its metadata knows."""
+    """Whether values in the file may differ from its metadata."""
 
     def expression(self, field: DataField) -> pc.Expression:
-        """What holds for the column in every row of the file, as far as its metadata shows."""
+        """The guarantee for the column in every row of the file."""
         column = pc.field(field.name)
         if self.is_null:
             return column.is_null()
@@ -286,7 +288,7 @@ class RangeColumn:
 
     def forms(self) -> list[Form]:
         """Per file, what kind of range its metadata gives."""
-        unknown, ranged, null = Form  # an enum takes its time to give a member
+        unknown, ranged, null = Form  # access to enum members is slow
         return [
             null if is_null else unknown if low is None or high is None else ranged
             for is_null, low, high in zip(self.are_null, self.lows, self.highs, strict=True)
@@ -297,7 +299,7 @@ class RangeColumn:
         return self.united([number])
 
     def united(self, numbers: Sequence[int]) -> ColumnRange:
-        """A range that holds for the rows of several files of one form."""
+        """The range of the rows of several files of one form."""
         first = numbers[0]
         if self.are_null[first]:
             return _ALL_NULL
@@ -344,7 +346,7 @@ def _ends(low: bytes, high: bytes, at: int, arity: int, field: DataField) -> tup
     try:
         return raw_field(low, at, field.type), raw_field(high, at, field.type)
     except UnsupportedFeature:
-        # A timestamp that rows in memory cannot hold; reading the column reports it.
+        # A timestamp that rows in memory cannot represent; reading the column reports it.
         return None, None
 
 

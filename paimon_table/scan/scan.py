@@ -1,7 +1,6 @@
-"""Reading the rows of a table at one snapshot: plan splits, prune, read.
+"""Reads the rows of a table at one snapshot: plans splits, prunes, reads.
 
-Implements Paimon's batch read. Splits are independent of each other and can be read anywhere; a
-split is read in pieces of bounded size.
+Implements Paimon's batch read. Splits are independent and can be read on any machine, in pieces of bounded size.
 """
 
 from __future__ import annotations
@@ -60,18 +59,19 @@ class TableScan:
     def make(
         ctx: TableContext, columns: Sequence[str] | None = None, predicate: pc.Expression | None = None
     ) -> TableScan:
-        """A scan of the columns (default: all); ConfigError for columns and predicates that do not fit the table."""
+        """A scan of the columns (default: all); raises ConfigError for columns and predicates that do not fit the
+        table."""
         return TableScan(ctx, Selection.of(ctx.schema, columns, predicate))
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Schema of the rows that come out."""
+        """The schema of the result rows."""
         return arrow_schema([self.ctx.schema.field(name) for name in self.selection.columns])
 
     # ------------------------------------------------------------ planning
 
     def plan(self, snapshot: Snapshot | None) -> tuple[Split, ...]:
-        """The splits that can hold matching rows; key and partition ranges prune before the merge, values after it."""
+        """The splits that can have matching rows; key and partition ranges prune before the merge, values after it."""
         index: Sequence[IndexEntry] = ()
         known, buckets = KnownBuckets(), dict[BucketId, list[EntryRow]]()
         with many_values():
@@ -85,7 +85,7 @@ class TableScan:
             return self._splits(self._rows_by_keys(buckets), deletion_files(index))
 
     def _rows_of_partitions(self, snapshot: Snapshot) -> Iterator[EntryRow]:
-        """The files of matching partitions; of manifests nothing is read that the predicate rules out."""
+        """The files of matching partitions; does not read manifests that the predicate rules out."""
         reader, tests_partitions = ManifestReader(self.ctx.io, self.ctx.paths), self._tests_partitions
         manifests = reader.all_manifests(snapshot)
         if tests_partitions:
@@ -106,7 +106,7 @@ class TableScan:
         return set(itertools.compress(partitions, self._may_match(guarantees)))
 
     def _rows_by_keys(self, buckets: Mapping[BucketId, Sequence[EntryRow]]) -> Mapping[BucketId, Sequence[EntryRow]]:
-        """Without files of other keys."""
+        """The rows without files whose keys cannot match."""
         names = set(self.selection.tested) & set(self.ctx.schema.trimmed_primary_keys)
         if not names:
             return buckets
@@ -120,7 +120,7 @@ class TableScan:
         buckets: Mapping[BucketId, Sequence[EntryRow]],
         deletion_files: Mapping[BucketId, Sequence[IndexFileMeta]],
     ) -> tuple[Split, ...]:
-        """Splits, without files whose values cannot match and whose rows no other file can hold in newer versions."""
+        """Splits without files whose values cannot match, if no other file can have newer versions of their rows."""
         key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
         packed = [
             (bucket, sections) for bucket, rows in buckets.items() for sections in pack(self._sections(rows, key_of))
@@ -147,7 +147,7 @@ class TableScan:
         return comparable_key(bucket.partition, types) if types else ()
 
     def _unmatched_by_values(self, alone: Sequence[EntryRow]) -> set[_FilePlace]:
-        """Those of these files that hold no matching row, by their value ranges."""
+        """The files without a matching row, by their value ranges."""
         if not self.selection.tested:
             return set()
         kinds: dict[tuple[int, tuple[str, ...] | None], list[EntryRow]] = {}
@@ -173,7 +173,8 @@ class TableScan:
     # ------------------------------------------------------------ reading
 
     def read(self, split: Split) -> Iterator[pa.Table]:
-        """The matching rows of a split, in pieces of bounded size, in key order, without keys in order of arrival."""
+        """The matching rows of a split, in pieces of bounded size: in key order, or without keys in order of
+        arrival."""
         reader = open_reader(self.ctx, split, self.selection)
         directory = self.ctx.bucket_dir(split.bucket)
         columns, predicate = list(self.selection.columns), self.selection.predicate
@@ -189,12 +190,12 @@ _FilePlace = tuple[bytes, int, str]
 
 
 def _place(row: EntryRow) -> _FilePlace:
-    """Identity of a file: names that other writers gave before a migration repeat in other partitions."""
+    """The identity of a file: names from before a migration may repeat in other partitions."""
     return row.partition, row.bucket, row.file_name
 
 
 def _is_alone(section: SectionOf[EntryRow]) -> bool:
-    """Whether the section is a single file, whose keys no other file of the bucket holds."""
+    """Whether the section is a single file, whose keys no other file of the bucket has."""
     return len(section) == 1 and len(section[0]) == 1
 
 
@@ -207,12 +208,12 @@ def _read_section(section: SectionOf[EntryRow]) -> Section:
 
 
 def refuse_unreadable(schema: TableSchema, options: TableOptions, index: Sequence[IndexEntry]) -> None:
-    """UnsupportedFeature for tables whose rows Tidemark would read wrongly; ``index`` is the snapshot's index."""
+    """Raises UnsupportedFeature for tables that Tidemark would misread; ``index`` is the snapshot's index."""
     if schema.primary_keys:
         merge_function(schema, options)
     unknown = sorted({entry.file.index_type for entry in index} - {DELETION_VECTORS, HASH})
     if unknown:
         raise UnsupportedFeature(
             f"the table has index files of type {', '.join(unknown)}, which Tidemark does not "
-            "know yet; read the table with Paimon's own readers"
+            "support; read the table with Paimon's own readers"
         )

@@ -1,4 +1,4 @@
-"""The request of a scan: columns, and the predicate that its rows fulfil."""
+"""The request of a scan: columns and a predicate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paimon_table.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The columns that come out, in this order, of the rows for which the predicate is true (None: all rows)."""
+    """The result columns, in this order, for rows for which the predicate is true (None: all rows)."""
 
     columns: tuple[str, ...]
     predicate: pc.Expression | None = None
@@ -22,7 +22,7 @@ class Selection:
 
     @staticmethod
     def of(schema: TableSchema, columns: Sequence[str] | None, predicate: pc.Expression | None) -> Selection:
-        """Columns None means all columns; ConfigError for columns and predicates that do not fit the schema."""
+        """Columns None means all columns; raises ConfigError for columns and predicates that do not fit the schema."""
         tested = () if predicate is None else referenced_columns(predicate, schema.arrow_schema)
         return Selection(checked_columns(schema, columns), predicate, tested)
 
@@ -33,5 +33,5 @@ class Selection:
 
 
 def checked_columns(schema: TableSchema, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The requested columns, by default all columns; ConfigError for unknown names."""
+    """The requested columns, by default all columns; raises ConfigError for unknown names."""
     return schema.column_names if columns is None else tuple(schema.field(name).name for name in columns)

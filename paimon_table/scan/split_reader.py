@@ -1,6 +1,5 @@
-"""Readers of splits: one takes the rows of files as they are, one merges the rows of overlapping files.
-
-Neither gives rows that deletion vectors mark.
+"""Readers of splits: one returns the rows of files unchanged, one merges the rows of overlapping files. Both skip rows
+that deletion vectors mark.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from paimon_table.scan.splits import Split
 
 
 class SplitReader(Protocol):
-    """Reads the sections of one split; a split's sections are all that the reader must know beforehand."""
+    """Reads the sections of one split; needs only these sections."""
 
     def read(self, section: Section) -> Iterator[pa.Table]:
-        """The rows of a section in key order, without keys in order of arrival, in pieces of bounded size.
+        """The rows of a section in pieces of bounded size: in key order, or without keys in order of arrival.
 
-        They have their row kinds and the needed columns. A key occurs once; it may be a retract, which is not a row of
-        the table. Rows that do not fulfil the predicate may be among them.
+        They have their row kinds and the needed columns. A key occurs once. It may be a retract, which is not a row of
+        the table. Rows that do not satisfy the predicate may be included.
         """
         ...
 
@@ -51,7 +50,7 @@ class SplitFiles:
     def batches(
         self, file: DataFileMeta, names: Sequence[str], batch_rows: int, predicate: pc.Expression | None
     ) -> Iterator[pa.Table]:
-        """The rows of a file; ``predicate`` may leave out groups of rows, as ``iter_key_value_batches`` says."""
+        """The rows of a file; ``predicate`` may skip groups of rows, see ``iter_key_value_batches``."""
         deleted = self._deleted.get(file.file_name)
         return iter_key_value_batches(
             self._ctx, self._directory, file, names, self._partition, batch_rows, predicate, deleted
@@ -59,7 +58,7 @@ class SplitFiles:
 
 
 class RawReader:
-    """For sections of one run: a key with one row passes through every merge engine, as do rows without key."""
+    """Reads sections of one run without a merge, because merge engines keep single rows of a key unchanged."""
 
     def __init__(self, ctx: TableContext, files: SplitFiles, selection: Selection) -> None:
         self._files = files
@@ -74,7 +73,7 @@ class RawReader:
 
 
 class MergeReader:
-    """For sections of several runs: the merge engine's result for all rows of a key."""
+    """Reads sections of several runs: the merge engine's result for all rows of a key."""
 
     def __init__(self, ctx: TableContext, files: SplitFiles, selection: Selection) -> None:
         schema, options = ctx.schema, ctx.options
@@ -87,10 +86,10 @@ class MergeReader:
         is_about_keys = set(selection.tested) <= set(schema.trimmed_primary_keys)
         usable = is_about_keys and ranged_columns_only(schema, selection.tested)
         self._predicate = selection.predicate if usable else None
-        """Left-out row groups may hold old versions of a key only if all of its versions are left out."""
+        """The key part of the predicate: skipping by it skips all versions of a key."""
 
     def read(self, section: Section) -> Iterator[pa.Table]:
-        """See ``SplitReader``; MalformedRecord for rows that the engine cannot merge."""
+        """See ``SplitReader``. Raises MalformedRecord for rows that the engine cannot merge."""
         for pieces in run_chunks(section, self._batches, self._order):
             rows, levels = joined(pieces)
             del pieces
@@ -108,7 +107,7 @@ class MergeReader:
 
 
 class KeyedReader:
-    """Reads each section of a table with a primary key as its files need it."""
+    """Reads each section of a table with a primary key, with a merge if its files need one."""
 
     def __init__(self, ctx: TableContext, split: Split, selection: Selection) -> None:
         files = SplitFiles(ctx, split)

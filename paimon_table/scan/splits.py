@@ -1,8 +1,8 @@
-"""How the files of a snapshot are cut into pieces that can be read apart from each other.
+"""Divides the files of a snapshot into splits that can be read independently.
 
 Implements Paimon's batch plan. With a primary key, overlapping files of one bucket form a section and are merged
-together. Sections are packed, in key order, into splits of about the target size. Without, every file is a section.
-Pure.
+together. Sections are packed, in key order, into splits of about the target size. Without a primary key every file is a
+section. Pure.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import IndexFileMeta
 
 TARGET_BYTES = 128 << 20
-"""Size of a split; a section that is larger makes a split of its own."""
+"""The target size of a split; a larger section becomes a separate split."""
 
 OPEN_COST_BYTES = 4 << 20
-"""The cost of opening a file, in bytes: many tiny files do not end up in one split."""
+"""The cost of opening a file, in bytes, so that one split does not get too many tiny files."""
 
 
 class Listed(Arrived, Ranged, Protocol):
-    """The parts of splits: the metadata of a file, as a value or as the row of its manifest."""
+    """The metadata of a file in a split, as a value or as the row of its manifest."""
 
     @property
     def file_size_bytes(self) -> int: ...
@@ -43,12 +43,12 @@ F = TypeVar("F", bound=Listed)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Sections of one bucket in key order, without keys in order of arrival. No two splits share a key."""
+    """Sections of one bucket, in key order or without keys in order of arrival. No two splits share a key."""
 
     bucket: BucketId
     sections: tuple[Section, ...]
     deletion_files: tuple[IndexFileMeta, ...] = ()
-    """The index files with deletion vectors of the split's files; they name no other vectors."""
+    """The index files with only the deletion vectors of the split's files."""
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -64,7 +64,7 @@ def split_bucket(
     deletion_files: Sequence[IndexFileMeta] = (),
     keys_are_unique: bool = False,
 ) -> tuple[Split, ...]:
-    """Cut the live files of one bucket into splits.
+    """Divide the live files of one bucket into splits.
 
     ``deletion_files`` are the deletion files of the bucket; for the rest see ``keyed_sections``.
     """
@@ -79,8 +79,7 @@ def split_bucket(
 def keyed_sections(files: Sequence[F], key_of: KeyOf, *, keys_are_unique: bool) -> Sequence[SectionOf[F]]:
     """The files that must be merged together, in key order.
 
-    ``keys_are_unique``: levels above 0 hold at most one row of each key that is not marked as deleted, so they need no
-    merge.
+    ``keys_are_unique``: levels above 0 have at most one live row of each key, so they need no merge.
     """
     levels = {file.level for file in files}
     keys_are_unique &= not any(file.delete_row_count for file in files)
@@ -90,12 +89,12 @@ def keyed_sections(files: Sequence[F], key_of: KeyOf, *, keys_are_unique: bool) 
 
 
 def unkeyed_sections(files: Sequence[F]) -> Sequence[SectionOf[F]]:
-    """The same for a table without primary key: each file is a section, in the order in which rows were written."""
+    """The sections of a table without primary key: each file is a section, in the order in which rows were written."""
     return [((file,),) for file in in_order(files)]
 
 
 def pack(sections: Iterable[SectionOf[F]], target_bytes: int = TARGET_BYTES) -> list[tuple[SectionOf[F], ...]]:
-    """Sections that make a split together."""
+    """Groups of sections, one for each split."""
     packed: list[tuple[SectionOf[F], ...]] = []
     current: list[SectionOf[F]] = []
     size_bytes = 0
@@ -112,7 +111,7 @@ def pack(sections: Iterable[SectionOf[F]], target_bytes: int = TARGET_BYTES) -> 
 
 
 def vectors_of(names: Collection[str], deletion_files: Sequence[IndexFileMeta]) -> tuple[IndexFileMeta, ...]:
-    """The index files with the vectors of these data files alone."""
+    """The index files with only the vectors of these data files."""
     narrowed = [
         replace(index, vector_ranges=tuple(r for r in index.vector_ranges or () if r.data_file in names))
         for index in deletion_files

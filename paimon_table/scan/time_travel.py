@@ -1,4 +1,4 @@
-"""Which snapshot is read, and with which schema: the newest one, or one chosen by its id, a time or a stored option."""
+"""Chooses the snapshot to read and its schema: the newest one, or one by its id, a time or a stored option."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def chosen_snapshot(
 ) -> tuple[Snapshot | None, TableContext]:
     """The snapshot of this id, or the newest one not after the time, and the table with the schema to read it with.
 
-    A snapshot that was asked for is read with its own schema, the newest one with the latest. None before the first
-    snapshot. Raises ConfigError where the table has no such snapshot.
+    A requested snapshot is read with its own schema, the newest one with the latest schema. None before the first
+    snapshot. Raises ConfigError if the table has no such snapshot.
     """
     snapshot = _snapshot(ctx, snapshot_id, timestamp_ms)
     travels = snapshot_id is not None or timestamp_ms is not None
@@ -34,9 +34,9 @@ def chosen_snapshot(
 
 
 def stored_snapshot(ctx: TableContext) -> Snapshot | None:
-    """The snapshot that the table's own options name for batch readers, as in Paimon; None when they name none.
+    """The snapshot that the table's options select for batch readers, as in Paimon; None if they select none.
 
-    Raises ConfigError where the table has no such snapshot, UnsupportedFeature for options that choose rows in another
+    Raises ConfigError if the table has no such snapshot, UnsupportedFeature for options that select rows in another
     way.
     """
     options = ctx.schema.options
@@ -81,7 +81,7 @@ def _number(ctx: TableContext, option: str, text: str) -> int:
 
 
 def as_of(ctx: TableContext, snapshot: Snapshot) -> tuple[Snapshot, TableContext]:
-    """A snapshot, such as the snapshot of a tag, and the table with the schema that it was written with."""
+    """A snapshot, such as that of a tag, and the table with the snapshot's schema."""
     if snapshot.schema_id == ctx.schema.id:
         return snapshot, ctx
     schema = ctx.schemas[snapshot.schema_id]
@@ -115,7 +115,7 @@ def _too_early(ctx: TableContext, timestamp_ms: int) -> str:
     earliest = ctx.snapshots.earliest_id()
     text = f"{ctx.paths.root} has no snapshot at or before {_iso(timestamp_ms)}"
     if earliest is None:
-        return f"{text}: it has none at all"
+        return f"{text}: it has no snapshots"
     return f"{text}; its earliest one is of {_iso(ctx.snapshots.read(earliest).time_ms)}: choose a later time"
 
 

@@ -1,7 +1,7 @@
 """Defaults of columns: the values that replace NULL in a row.
 
 Implements ``defaultValue`` of the schema files as Java's writer applies it: to rows of every kind, after the check of
-NOT NULL columns, before everything else. The text is cast as Java casts a STRING. Texts that Java reads by its own
+NOT NULL columns, before everything else. The text is cast as Java casts a STRING. Texts that Java parses by special
 rules, or by the time zone of its process, are refused.
 """
 
@@ -40,9 +40,9 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 def column_defaults(schema: TableSchema) -> dict[str, pa.Scalar]:
-    """The default of each column that has one which a row can get; NOT NULL columns take no NULL in the first place.
+    """The defaults of columns that apply to rows; NOT NULL columns refuse NULL before a default could apply.
 
-    Raises UnsupportedFeature for a default that cannot be applied as Java does.
+    Raises UnsupportedFeature for a default that Tidemark cannot apply as Java does.
     """
     placing = {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}
     defaults = {}
@@ -50,7 +50,7 @@ def column_defaults(schema: TableSchema) -> dict[str, pa.Scalar]:
         if f.default_value is None or not f.type.nullable:
             continue
         if f.name in placing:
-            raise _refusal(f, "it would decide in which partition or bucket a row lies")
+            raise _refusal(f, "it would decide the partition or bucket of a row")
         scalar = pa.scalar(_value(f, f.default_value), arrow_type(f.type))
         if scalar.is_valid:
             defaults[f.name] = scalar
@@ -58,7 +58,7 @@ def column_defaults(schema: TableSchema) -> dict[str, pa.Scalar]:
 
 
 def with_defaults(rows: pa.Table, defaults: Mapping[str, pa.Scalar]) -> pa.Table:
-    """The rows with the defaults in the place of NULL."""
+    """The rows with defaults instead of NULL."""
     for name, default in defaults.items():
         position = rows.schema.get_field_index(name)
         if position >= 0 and rows.column(position).null_count:
@@ -69,7 +69,7 @@ def with_defaults(rows: pa.Table, defaults: Mapping[str, pa.Scalar]) -> pa.Table
 def _refusal(f: DataField, reason: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"column {f.name!r} of type {f.type} has the default {f.default_value!r}: {reason}; remove the default with "
-        "the engine that made the table, or write with that engine"
+        "the engine that created the table, or write with that engine"
     )
 
 
@@ -82,7 +82,7 @@ def _value(f: DataField, text: str) -> Any:
     try:
         return cast(text, f.type)
     except (ValueError, OverflowError, decimal.InvalidOperation) as error:
-        raise _refusal(f, f"the text is not one that Tidemark reads as Java does ({error})") from error
+        raise _refusal(f, f"Tidemark cannot parse this text as Java does ({error})") from error
 
 
 # ---------------------------------------------------------------- casts; ValueError for other texts
@@ -111,7 +111,7 @@ def _float(text: str, t: DataType) -> float:
 
 
 def _nearest_float(text: str, number: float) -> float:
-    """The FLOAT next to the number of the text; by way of a DOUBLE it would be rounded twice."""
+    """The FLOAT nearest to the number in the text; a conversion through DOUBLE would round twice."""
     exact = Fraction(Decimal(text))
     with np.errstate(over="ignore"):
         first = np.float32(number)
@@ -122,12 +122,12 @@ def _nearest_float(text: str, number: float) -> float:
 
 
 def _decimal(text: str, t: DataType) -> Decimal | None:
-    """NULL when the type has too few digits, as in Java."""
+    """The decimal; as in Java, NULL if the type has too few digits."""
     return fitting(t, EXACT.create_decimal(_matched(_NUMBER, text)[0]))
 
 
 def _text(text: str, t: DataType) -> str:
-    """Cut, or filled with blanks, to the length of the type."""
+    """The text, cut or filled with blanks to the length of the type."""
     length = t.length or 0
     return text[:length].ljust(length if t.root is Root.CHAR else 0)
 
@@ -142,7 +142,7 @@ def _date(text: str, t: DataType) -> int:
         return _integer(text, DataType(Root.INT))
     day = dt.date(*map(int, _matched(_DATE, text).groups()))
     if day < _GREGORIAN:
-        raise ValueError("days before 1582-10-15 are those of another calendar in Java")
+        raise ValueError("Java uses another calendar before 1582-10-15")
     return (day - _EPOCH.date()).days
 
 
@@ -176,7 +176,7 @@ def _timestamp(text: str, t: DataType) -> int:
 
 def _within_64_bits(number: int) -> int:
     if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError("64 bits do not hold it")
+        raise ValueError("it does not fit into 64 bits")
     return number
 
 

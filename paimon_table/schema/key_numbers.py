@@ -1,4 +1,4 @@
-"""Numbers that follow from the keys of rows: hashes, and buckets where there is a fixed number of them."""
+"""Numbers of rows from their keys: hashes, and fixed buckets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reading rows that were written under an older schema as rows of the current one.
+"""Converts rows of an older schema to rows of the current one.
 
 Implements Paimon's schema evolution on read. Columns and fields of rows are found by field id, so renamed ones keep
-their values. Columns that the file lacks are NULL; values of another type are cast. Supported are the casts that cannot
-lose a value, and casts between numbers, where whole numbers wrap and digits are rounded as Paimon does.
+their values. Columns that the file lacks are NULL; values of another type are cast. It supports casts that cannot lose
+a value, and casts between numbers, where whole numbers wrap around and digits are rounded as in Paimon.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FLOATS = frozenset({Root.FLOAT, Root.DOUBLE})
 _WHOLE = frozenset(INTEGERS)
 _WIDEST_DECIMAL256 = 76
 _TEXT_LENGTH = 20
-"""Characters of the longest number or date."""
+"""The length of the longest number or date as text."""
 
 
 def conform_column(column: pa.ChunkedArray, written: DataField, wanted: DataField) -> pa.ChunkedArray:
-    """Values of a file's column in the Arrow type of the current column, which has the same field id.
+    """The values of a file's column in the Arrow type of the current column with the same field id.
 
     ``written`` is the column in the schema of the file. The file's Arrow type may be another one that represents it,
     such as timestamps without a zone for instants. Raises UnsupportedFeature for a cast that is not supported.
@@ -118,12 +118,13 @@ def _atomic(values: pa.Array, written: DataType, wanted: DataType) -> pa.Array:
 
 
 def _rescaled(values: pa.Array, written: DataType, wanted: DataType) -> pa.Array:
-    """Fewer digits after the point are rounded half up, as Paimon does; too many before it are refused."""
+    """A decimal with fewer digits after the point, rounded half up as in Paimon; refuses values with too many digits
+    before it."""
     if (wanted.scale or 0) < (written.scale or 0):
         values = pc.round(values, wanted.scale or 0, "half_towards_infinity")
     return values.cast(arrow_type(wanted))
 
 
 def _room(t: DataType) -> int:
-    """How much a text, binary, time or timestamp type holds; two types of one kind compare."""
+    """The capacity of a text, binary, time or timestamp type; comparable between types of one kind."""
     return t.precision or 0 if t.root in TIMESTAMPS | {Root.TIME} else t.length or 0

@@ -1,4 +1,4 @@
-"""The options that define a schema: its keys, and the kind of table. The schema acts on them, not the engine."""
+"""The options that define a schema: its keys, and the kind of table. The schema uses them, not the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _table_type(name: str, text: str) -> str:
 
 TYPE = Declaration(name="type", parse=_table_type, default="table", change=never)
 BUCKET_KEY = Declaration(name="bucket-key", parse=plain, change=never, is_read=True)
-"""Names written with commas between them; blanks around these count, and there are the primary key's by default."""
+"""Comma-separated names, whose blanks count; the primary key by default."""
 PRIMARY_KEY_NULLABLE = Declaration(
     name="primary-key.nullable", parse=boolean, default=False, change=never, is_read=True
 )
@@ -23,7 +23,7 @@ PRIMARY_KEY = Declaration(name="primary-key", parse=plain, change=never)
 PARTITION = Declaration(name="partition", parse=plain, change=never)
 
 KEY_OPTIONS = (PRIMARY_KEY, PARTITION)
-"""They state the keys of a new table, as in SQL, and do not stay among the options of a schema."""
+"""As in SQL, they set the keys of a new table, and do not stay among the options of a schema."""
 
 STORED_OPTIONS = (TYPE, BUCKET_KEY, PRIMARY_KEY_NULLABLE)
 """They stay among the options of a schema."""

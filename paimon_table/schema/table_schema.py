@@ -72,7 +72,7 @@ class TableSchema(Packed):
         return _arrow_schema(self)
 
     def field(self, name: str) -> DataField:
-        """The column called ``name``; ConfigError when the table has none."""
+        """The column ``name``; raises ConfigError if the table has none."""
         for candidate in self.fields:
             if candidate.name == name:
                 return candidate
@@ -103,9 +103,9 @@ def create_schema(
     comment: str | None = None,
     time_ms: int = 0,
 ) -> TableSchema:
-    """Schema 0 of a new table; gives field ids and makes key columns NOT NULL (unless ``primary-key.nullable``).
+    """Schema 0 of a new table; assigns field ids and makes key columns NOT NULL (unless ``primary-key.nullable``).
 
-    The options ``primary-key`` and ``partition`` state the keys, as in SQL, and do not stay in the options. Raises
+    As in SQL, the options ``primary-key`` and ``partition`` set the keys, and do not stay in the options. Raises
     ConfigError for names and keys that Paimon refuses.
     """
     kept = dict(options or {})
@@ -140,7 +140,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a column name that the format uses itself."""
+    """Raises ConfigError for a column name that is blank or that the format reserves."""
     if not name.strip():
         raise ConfigError(f"column name {name!r} is blank; give it a name", column=name)
     if name in RESERVED_NAMES:
@@ -175,8 +175,8 @@ def check_keys(schema: TableSchema) -> None:
                 )
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise ConfigError(
-            f"primary key {list(schema.primary_keys)} should not be the same as the partition fields: a partition "
-            "would hold a single row; add a column to the primary key"
+            f"primary key {list(schema.primary_keys)} should not be the same as the partition fields: each partition "
+            "would have a single row; add a column to the primary key"
         )
 
 
@@ -200,7 +200,7 @@ def to_json(schema: TableSchema) -> str:
 def from_json(data: str | bytes, path: str = "a schema file") -> TableSchema:
     """Read a schema file of version 1, 2 or 3; older versions get the defaults of their time as options.
 
-    CorruptFile, which names ``path``, for anything else.
+    Raises CorruptFile, which names ``path``, for anything else.
     """
     try:
         document = json.loads(data)

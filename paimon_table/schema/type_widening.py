@@ -1,6 +1,6 @@
-"""The least type that holds every value of two types, or None where some value could be lost.
+"""Finds the least type that has every value of two types, if there is one.
 
-Used when a source's column changes its type: the table's column may become the common type without rewriting files.
+If a source's column changes its type, the table's column can become the common type without rewriting files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MAX_DECIMAL_PRECISION = 38
 
 
 def common_type(old: DataType, new: DataType) -> DataType | None:
-    """The least common lossless type; nullable if either is. None when values could be lost."""
+    """The least common lossless type; nullable if either is. None if values could be lost."""
     common = _common(old, new)
     return None if common is None else common.with_nullable(old.nullable or new.nullable)
 

@@ -1,4 +1,4 @@
-"""Storage that counts requests, and may be as slow as object storage; for benchmarks and bounds in tests."""
+"""Storage that counts requests, and can be as slow as object storage; for benchmarks and limits in tests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from paimon_table.storage.file_io import FileIO, FoundFile
 
 @dataclass(slots=True)
 class CountingFileIO:
-    """``FileIO`` over another one. ``requests`` has the (kind, path) of each call that a store would answer."""
+    """``FileIO`` over another one. ``requests`` has the (kind, path) of each call that would be a request to a
+    store."""
 
     io: FileIO
     requests: list[tuple[str, str]] = field(default_factory=list)
     latency_s: float = 0.0
-    """How long each call takes at least."""
+    """The least time of each call."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, path: str) -> bytes:
@@ -95,7 +96,7 @@ class CountingFileIO:
         self._note_all(kind, [path])
 
     def _note_all(self, kind: str, paths: Sequence[str]) -> None:
-        """Note calls that a store answers side by side."""
+        """Note calls that a store answers in parallel."""
         with self._lock:
             self.requests.extend((kind, path) for path in paths)
         if self.latency_s:

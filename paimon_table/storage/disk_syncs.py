@@ -1,6 +1,6 @@
-"""Making files durable in the background: the waits for the disk overlap with encoding the next file.
+"""Makes files durable in the background: the waits for the disk overlap with encoding the next file.
 
-A file system writes what several files wait for in one go, and a directory is synced once for all of its new files.
+A file system syncs several waiting files together, and a directory is synced once for all of its new files.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import suppress
 
 _THREADS = 8
 _MOST_PENDING = 64
-"""Files of one thread that wait for the disk; each is open."""
+"""The most files of one thread that wait for the disk; each is open."""
 
 _SMALL_BYTES = 1 << 20
-"""Up to this size a file begins its way to the disk with the wait: handing it to a thread costs more than it hides."""
+"""Up to this size a file is synced only during the wait, because handing it to a thread costs more than it hides."""
 
 
 class _Pending(threading.local):
@@ -24,32 +24,32 @@ class _Pending(threading.local):
 
     def __init__(self) -> None:
         self.waits: deque[tuple[int, Future[None] | None]] = deque()
-        """Descriptors and the thread that syncs them; None: not begun."""
+        """Descriptors and the results of their syncs; None: not started."""
         self.directories: set[str] = set()
 
 
 class DiskSyncs:
-    """Files and directories on their way to the disk. Threads do not see each other's files or failures."""
+    """Files and directories that are being synced. Threads do not see each other's files or failures."""
 
     def __init__(self) -> None:
         self._start()
         os.register_at_fork(after_in_child=self._start)
 
     def _start(self) -> None:
-        """Begin with nothing pending: a child process cannot use its parent's threads, locks and waits."""
+        """Start without pending files, because a child process cannot use its parent's threads, locks and waits."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._pending = _Pending()
 
     def add(self, path: str) -> None:
-        """Begin to make a complete file and its name durable. It may be deleted before that.
+        """Start to make a complete file and its name durable. It may be deleted before that.
 
-        Raises the OSError of an earlier file when many are pending.
+        If many files are pending, raises the OSError of an earlier one.
         """
         self.add_open(os.open(path, os.O_RDONLY), os.path.dirname(path))
 
     def add_open(self, descriptor: int, directory: str) -> None:
-        """As ``add``, for a complete file in ``directory`` that is open; it is closed when it is durable."""
+        """As ``add``, for a complete open file in ``directory``; closes it when it is durable."""
         pending = self._pending
         if len(pending.waits) >= _MOST_PENDING:
             error = _ended(*pending.waits.popleft())
@@ -66,11 +66,11 @@ class DiskSyncs:
     def wait(self) -> None:
         """Return when every file that this thread added is durable; a failure is raised after all have ended.
 
-        This thread syncs the files that no other thread has begun.
+        This thread syncs the files that no other thread has started.
         """
         waits, self._pending.waits = self._pending.waits, deque()
         directories, self._pending.directories = self._pending.directories, set()
-        # The last one is for this thread.
+        # This thread syncs the last one.
         pending = [
             (descriptor, self._begun(descriptor) if begun is None and left else begun)
             for left, (descriptor, begun) in zip(range(len(waits) - 1, -1, -1), waits, strict=True)
@@ -79,7 +79,7 @@ class DiskSyncs:
         for failure in failures:
             raise failure
         for directory in sorted(directories):
-            # A directory that is gone holds no file that anybody could miss.
+            # A removed directory has no files to sync.
             with suppress(FileNotFoundError):
                 sync_path(directory)
 

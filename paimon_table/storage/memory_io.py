@@ -1,7 +1,7 @@
-"""A file system in memory that can crash after any operation and can lose answers; for tests and for trying things out.
+"""A file system in memory that can crash after any operation and lose responses; for tests and experiments.
 
-It keeps what a disk would keep after a power cut: files whose writing had finished and was durable. Files of one
-``MemoryDisk`` are shared by all ``MemoryFileIO`` that mount it, also from several threads.
+Like a disk after a power failure, it keeps the files that were complete and durable. All ``MemoryFileIO`` that mount a
+``MemoryDisk`` share its files, in any thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paimon_table.surroundings import now_ms
 
 
 class SimulatedCrash(BaseException):
-    """The process dies here. Not an Exception, so that no handler can survive it."""
+    """The process dies here. It is not an Exception, so that no handler can catch it."""
 
 
 @dataclass(slots=True)
@@ -28,9 +28,9 @@ class MemoryDisk:
 
     files: dict[str, bytes] = field(default_factory=dict)
     volatile: set[str] = field(default_factory=set)
-    """Files that a crash takes away."""
+    """Files that a crash removes."""
     modified_ms: dict[str, int] = field(default_factory=dict)
-    """When each file that was ever there was last written."""
+    """The time of the last write of each file that ever existed."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after_power_cut(self) -> MemoryDisk:
@@ -41,10 +41,10 @@ class MemoryDisk:
 
 @dataclass(slots=True)
 class MemoryFileIO:
-    """A process that has mounted a disk.
+    """A process that mounts a disk.
 
-    ``crash_after`` operations the process dies: that operation has happened, and every further one raises
-    SimulatedCrash. ``lose_answer`` makes a publish that it returns True for raise CommitOutcomeUnknown although it has
+    After ``crash_after`` operations the process dies: the last operation has happened, and every further one raises
+    SimulatedCrash. If ``lose_answer`` returns a value for a publish, it raises CommitOutcomeUnknown although it has
     happened (``"done"``) or has not (``"not done"``).
     """
 
@@ -53,7 +53,8 @@ class MemoryFileIO:
     lose_answer: Callable[[str], str | None] = lambda path: None
     operations: int = 0
     changes: list[int] = field(default_factory=list)
-    """The operations that changed the disk. A crash after another operation leaves the state after the last of them."""
+    """The operations that changed the disk. A crash after another operation leaves the state after the last of
+    these."""
     streamed: set[str] = field(default_factory=set)
     """Files that ``sync`` makes durable."""
 
@@ -78,7 +79,7 @@ class MemoryFileIO:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
-        """Opening and closing are an operation each; a crash takes the file away until ``sync``."""
+        """Opening and closing are an operation each; until ``sync`` a crash removes the file."""
         with self._operation():
             self._put(path, b"", durable=False)
         stream = pa.BufferOutputStream()
@@ -92,7 +93,7 @@ class MemoryFileIO:
             raise
 
     def sync(self) -> None:
-        """One operation if there is something to do."""
+        """Performs one operation if there is something to do."""
         if self.streamed:
             with self._operation():
                 self.disk.volatile -= self.streamed
@@ -107,7 +108,7 @@ class MemoryFileIO:
             if lost != "not done":
                 self._put(path, data, durable=True)
         if lost is not None:
-            raise CommitOutcomeUnknown(f"the answer to publishing {path} was lost; look whether it exists")
+            raise CommitOutcomeUnknown(f"the response to publishing {path} was lost; check whether the file exists")
         return True
 
     def exists(self, path: str) -> bool:
@@ -141,11 +142,11 @@ class MemoryFileIO:
             self.delete(path)
 
     def delete_if_empty(self, directory: str) -> bool:
-        """Directories are gone with their last file."""
+        """True: directories disappear with their last file."""
         return not self.list_names(directory)
 
     def modified_ms(self, path: str) -> int:
-        """All files are of the same time, 1970."""
+        """All files have the same time, 1970."""
         self.size_bytes(path)
         return 0
 
@@ -156,7 +157,7 @@ class MemoryFileIO:
             self.delete(path)
 
     def is_link(self, path: str) -> bool:
-        """There are none."""
+        """False: there are no links."""
         return False
 
     def size_bytes(self, path: str) -> int:
@@ -164,11 +165,11 @@ class MemoryFileIO:
             return len(self._file(path))
 
     def mkdirs(self, path: str) -> None:
-        """Directories exist as soon as a file is in them."""
+        """Nothing to do: a directory exists once it has a file."""
 
     @contextmanager
     def _operation(self) -> Iterator[None]:
-        """One step of the process, alone on the disk; the process may die right after it."""
+        """One step of the process with exclusive access to the disk; the process may die right after it."""
         with self.disk.lock:
             if self.crash_after is not None and self.operations >= self.crash_after:
                 raise SimulatedCrash(f"the process died after {self.crash_after} operations")

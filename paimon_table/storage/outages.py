@@ -23,19 +23,19 @@ _PASSING = frozenset(
         errno.EREMOTEIO,
     )
 )
-"""Besides those for which Python has classes: timeouts, and refused or lost connections."""
+"""In addition to errors with Python classes: timeouts, and refused or lost connections."""
 
 _OF_STORES = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|THROTTLING|REQUEST_TIMEOUT)"
     r"|HTTP status (?:5\d\d|429)"
 )
-"""How Arrow reports that an object store does not answer, or asks for patience."""
+"""Arrow's errors if an object store does not answer, or asks to slow down."""
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 _REMEDIES = {
-    errno.ENOSPC: "make room there, then start again",
-    errno.EDQUOT: "make room there or raise the quota, then start again",
+    errno.ENOSPC: "free some space there, then start again",
+    errno.EDQUOT: "free some space there or raise the quota, then start again",
     errno.EROFS: "the file system is read-only: find out why (often after disk errors), then start again",
     errno.ENOTDIR: "a file has the name of a directory of this path: check what it is, and move it away",
     errno.EACCES: "this user lacks permission: start as the owner of the files, or grant this user access",
@@ -45,8 +45,8 @@ _OTHER_REMEDY = "check the path, the access, the free space and the connection"
 
 
 def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
-    """The error for users: an Outage where the same may go well later, without anybody's help."""
-    # The error's text has the path, which names partitions; in Arrow's errors even ``strerror`` has it.
+    """The error for users: an Outage if a retry may succeed without any other action."""
+    # The error's text has the path, which contains partitions; in Arrow's errors even ``strerror`` has it.
     words = os.strerror(error.errno) if error.errno else type(error).__name__
     if passes(error):
         what = what or "storage does not answer as expected"
@@ -58,18 +58,18 @@ def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
 
 
 def local_failure(what: str, directory: object, needs: str, error: OSError) -> SinkUnavailable:
-    """The error for a local file that cannot be written: a LocalDiskFull where that meets every table."""
+    """The error for a local file that cannot be written: a LocalDiskFull if it concerns every table."""
     number = _number(error)
     text = f"{what} cannot be written to {directory} ({os.strerror(number) if number else error}); {needs}"
     if number in _NO_ROOM:
         return LocalDiskFull(
-            f"{text}: make room there, or give pipelines another directory (spark.local.dir), then start again"
+            f"{text}: free some space there, or set another directory (spark.local.dir), then start again"
         ).without_values()
     return SinkUnavailable(text)
 
 
 def told_failure(kind: str, message: str) -> SinkUnavailable | None:
-    """The same from the name of a built-in class and its text; None if it is not a failure of a storage."""
+    """``storage_failure`` for the name of a built-in class and its text; None if it is not a failure of storage."""
     found = getattr(builtins, kind, None)
     if not isinstance(found, type) or not issubclass(found, OSError):
         return None
@@ -79,13 +79,13 @@ def told_failure(kind: str, message: str) -> SinkUnavailable | None:
 
 
 def passes(error: OSError) -> bool:
-    """Whether the storage does not answer for now: throttled, restarted, not reached."""
+    """Whether the failure is transient: the storage is throttled, restarted or not reachable."""
     is_of_kind = isinstance(error, TimeoutError | ConnectionError) or _number(error) in _PASSING
     return is_of_kind or _OF_STORES.search(str(error)) is not None
 
 
 def _number(error: OSError) -> int:
-    """The system's number of the error, which libraries leave in the text; 0 for none."""
+    """The system's error number, which libraries leave in the text; 0 without a number."""
     if error.errno is not None:
         return error.errno
     found = re.search(r"\[[Ee]rrno (\d+)\]", str(error))

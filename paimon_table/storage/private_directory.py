@@ -1,11 +1,11 @@
-"""Local directories that no other user of the machine can read, fill, or put another directory in the place of.
+"""Local directories that no other user of the machine can read, write or replace.
 
 Below a parent such as ``/tmp`` each user has one root, ``tidemark-UID``. Below the root each process, or group of
-processes that share one, has a directory named by its process and start, next to ``NAME.lock``. A process holds the
-lock of its directory until it ends, however it ends. The next start removes directories whose lock is free.
+processes, has a directory named by its process and start, next to ``NAME.lock``. A process holds the lock of its
+directory until it ends, even by a crash. The next start removes directories whose lock is free.
 
-The content may be trusted, pickles too: the root belongs to this user, is closed to others and is not a link. The same
-is true of everything above the root, unless a sticky bit guards it.
+The content can be trusted, even pickles: the root belongs to this user, is closed to others and is not a link. The same
+applies to all parents of the root, unless a sticky bit protects them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class SharedDirectory:
-    """A private directory that the workers of one Spark application share, on whichever machine they are.
+    """A private directory that the workers of one Spark application share on a machine.
 
-    Nothing is known of that machine before: ``path`` makes and checks the directory there.
+    The machine is not known in advance: ``path`` creates and checks the directory there.
     """
 
     parent: str
@@ -50,7 +50,7 @@ class SharedDirectory:
 def process_directory(parent: str) -> str:
     """The private directory of this process below ``parent``, removed when the process ends.
 
-    Raises ConfigError if there is no place that others cannot tamper with.
+    Raises ConfigError if other users could tamper with every possible place.
     """
     return _of_process(parent, os.getpid())
 
@@ -71,7 +71,7 @@ def _held(parent: str, name: str) -> str:
         pass
     ensure_private(directory)
     with suppress(OSError):  # a file system without locks on directories
-        # systemd-tmpfiles leaves what is below a locked directory, however old it is.
+        # systemd-tmpfiles keeps the content of a locked directory, however old it is.
         fcntl.flock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), fcntl.LOCK_SH)
     return directory
 
@@ -87,7 +87,7 @@ def _is_locked(path: str) -> bool:
 
 
 def _remove_abandoned(root: str) -> None:
-    """Unreferenced: the user of a directory holds its lock, and the system releases the locks of ended processes."""
+    """Remove directories whose lock is free. Unreferenced: a process holds the lock of its directory until it ends."""
     for name in os.listdir(root):
         if name.endswith(_LOCK):
             with suppress(FileNotFoundError, BlockingIOError), open(f"{root}/{name}", "rb") as lock:
@@ -104,7 +104,7 @@ def _remove(directory: str, of_pid: int | None = None) -> None:
 
 @cache
 def private_root(parent: str) -> str:
-    """This user's directory below ``parent``; a fresh one, with a warning, if something else is there."""
+    """This user's directory below ``parent``; a new one, with a warning, if the usual one is not private."""
     parent = _trusted_parent(parent)
     root = f"{parent}/{_PREFIX}{os.geteuid()}"
     with suppress(FileExistsError):
@@ -114,9 +114,7 @@ def private_root(parent: str) -> str:
         return root
     fresh = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.geteuid()}-", dir=parent)
     atexit.register(_remove, fresh, os.getpid())
-    log.warning(
-        "%s %s: Tidemark leaves it alone and uses %s instead; remove it if nothing needs it", root, problem, fresh
-    )
+    log.warning("%s %s, so Tidemark uses %s instead; remove it if nothing needs it", root, problem, fresh)
     return fresh
 
 
@@ -133,8 +131,8 @@ def _trusted_parent(parent: str) -> str:
             return directory
         problems.append(problem)
     raise ConfigError(
-        f"local files would not be safe from other users: {'; '.join(problems)}; set spark.local.dir to a directory"
-        " that others cannot write"
+        f"local files would not be safe from other users: {'; '.join(problems)}. Set spark.local.dir to a directory "
+        "that others cannot write"
     )
 
 
@@ -185,13 +183,13 @@ def ensure_private(directory: str) -> None:
         problem = _exposure(path)
         if problem is not None:
             raise SinkUnavailable(
-                f"{path} {problem}, so nothing in it is used; remove it and start again, or set spark.local.dir to a"
-                " directory that others cannot write"
+                f"{path} {problem}, so Tidemark does not use it; remove it and start again, or set spark.local.dir to "
+                "a directory that others cannot write"
             )
 
 
 def _own_levels(directory: str) -> list[str]:
-    """``directory`` and those above it: up to the user's root, or without one up to those that are there."""
+    """``directory`` and its parents: up to the user's root, or without a root up to the first existing one."""
     own = f"{_PREFIX}{os.geteuid()}"
     levels = [directory]
     while os.path.dirname(levels[-1]) != levels[-1]:
@@ -202,7 +200,7 @@ def _own_levels(directory: str) -> list[str]:
 
 
 def make_file(path: str) -> None:
-    """Make an empty file that others cannot read, whatever the umask; its directory comes again if it was removed."""
+    """Create an empty file that others cannot read, whatever the umask; recreates its directory if that was removed."""
     try:
         _make_file(path)
     except FileNotFoundError:
@@ -215,7 +213,7 @@ def _make_file(path: str) -> None:
 
 
 def open_own(path: str) -> IO[bytes]:
-    """Open a file for reading that no other user can have written. Raises SinkUnavailable for other ones."""
+    """Open a file for reading. Raises SinkUnavailable if another user may have written it."""
     file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")  # noqa: SIM115 - the caller's
     status = os.fstat(file.fileno())
     if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode) and not status.st_mode & _OTHERS:

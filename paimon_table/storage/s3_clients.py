@@ -1,7 +1,7 @@
-"""The clients that ask a store on S3.
+"""The clients of a store on S3.
 
-botocore finds out where a bucket is and who asks: regions, profiles, roles and certificates, as for every AWS client.
-The other clients get it from there.
+As for every AWS client, botocore finds the region of a bucket, profiles, roles and certificates. The other clients get
+these facts from it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AWS = re.compile(r"https?://s3[.-].*amazonaws\.com(\.cn)?$")
-"""AWS itself: not an endpoint in a network of its own, nor another store."""
+"""AWS itself: neither a private endpoint nor another store."""
 _CONNECTIONS = 128
-"""Kept open: commits of many tables, each with some files of its own, delete at the same time."""
+"""The number of open connections: commits of many tables, each with some files, delete at the same time."""
 _ATTEMPTS = 3
-"""Of a request, unless the settings of AWS say otherwise."""
+"""The timeout of a request, unless the AWS settings have another one."""
 _LOGIN_AGE = timedelta(minutes=5)
-"""How long botocore's answer is good at most; it renews logins 10 minutes before they end."""
+"""The longest use of botocore's credentials, which it renews 10 minutes before they end."""
 _CONNECT_TIME = timedelta(seconds=20)
 _SILENT_TIME = timedelta(minutes=3)
-"""Until a request without an answer has failed. It includes the time to send a part."""
+"""The time until a request without a response fails. It includes the time to send a part."""
 _REQUEST_TIME = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach the store. What is not set comes from the environment, as for every AWS client."""
+    """The access to the store. As for every AWS client, unset values come from the environment."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -50,7 +50,7 @@ class S3Settings:
 
 @lru_cache(maxsize=16)
 def aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
-    """botocore's session and client, which know where AWS has a bucket and who may ask for it."""
+    """botocore's session and client, which have the region of a bucket and the credentials."""
     try:
         import obstore  # noqa: F401
         from botocore.config import Config
@@ -72,7 +72,7 @@ def aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
             aws_session_token=_revealed(settings.session_token),
             config=Config(
                 s3=style,
-                user_agent="tidemark",  # the one of botocore is worked out again for each request
+                user_agent="tidemark",  # botocore would compute its own again for each request
                 request_checksum_calculation="when_required",
                 retries={"mode": "standard"},
                 max_pool_connections=_CONNECTIONS,
@@ -141,9 +141,9 @@ def arrow_files(settings: S3Settings, bucket: str) -> pafs.S3FileSystem:
 
 
 def _place(settings: S3Settings, bucket: str) -> tuple[Any, Any, bool]:
-    """botocore's session and client for the place of a bucket, and whether that is AWS itself."""
+    """botocore's session and client for the region of a bucket, and whether the store is AWS itself."""
     if not _BUCKET.fullmatch(bucket):
-        raise ConfigError(f"{bucket!r} is no name of a bucket; write s3://BUCKET/PATH")
+        raise ConfigError(f"{bucket!r} is not a valid bucket name; write s3://BUCKET/PATH")
     session, client = aws(settings)
     if not _AWS.match(client.meta.endpoint_url):
         return session, client, False
@@ -151,7 +151,8 @@ def _place(settings: S3Settings, bucket: str) -> tuple[Any, Any, bool]:
 
 
 def region_of(client: Any, bucket: str) -> str:
-    """The region in which AWS has a bucket; the configured one if it does not say. Raises OSError without an answer."""
+    """The region of a bucket in AWS; the configured one if AWS does not return it. Raises OSError without a
+    response."""
     from botocore.exceptions import ClientError
 
     with translated(f"s3://{bucket}"):
@@ -164,7 +165,7 @@ def region_of(client: Any, bucket: str) -> str:
 
 
 class _Login:
-    """Gives obstore the keys that botocore finds, whenever it asks: those of a role end."""
+    """Gives obstore the current keys of botocore at each request, because the keys of a role expire."""
 
     def __init__(self, credentials: Any, bucket: str) -> None:
         self._credentials = credentials

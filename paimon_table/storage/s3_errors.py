@@ -1,6 +1,7 @@
-"""What a store on S3 says to a request that failed, as the OSErrors that FileIO promises.
+"""Converts failures of requests to S3 into the OSErrors of FileIO's contract.
 
-obstore has it only as text, with the whole answer of the store, which may hold a token: only code and message count.
+obstore's errors are only texts with the whole response of the store, which may contain a token. So only code and
+message are used.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ _LOGIN = re.compile(rf"{NO_LOGIN} [^\n]*")
 _PASSING = frozenset(
     ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout", "NoSuchUpload")
 )
-"""Codes of transient failures, with any status: the store is overloaded, or has lost the start of an upload."""
+"""Codes of transient failures, with any status: the store is overloaded, or lost the start of an upload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the store has said to a request that failed."""
+    """The response of the store to a failed request."""
 
     text: str
     status: int | None
-    """None if it has said nothing."""
+    """None without a response."""
     code: str | None
     is_repeated: bool
-    """Whether this was not the first try, so an earlier one may have been carried out."""
+    """Whether this was a retry, so that an earlier try may have had an effect."""
 
     @property
     def is_refused(self) -> bool:
-        """Whether the request was not carried out."""
+        """Whether the request had no effect."""
         return self.text.startswith(NO_LOGIN) or (self.status is not None and 400 <= self.status < 500)
 
     def os_error(self, path: str) -> OSError:
@@ -48,7 +49,7 @@ class Answer:
 
 
 def answer_of(error: BaseException) -> Answer:
-    """What an error of obstore says, which has it only as text. Nothing but code and message of the answer is taken."""
+    """The response in the text of an obstore error: only its code and message."""
     text = str(error)
     login = _LOGIN.search(text)
     status, code, message = _STATUS.search(text), _CODE.search(text), _MESSAGE.search(text)
@@ -74,7 +75,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of obstore and botocore as the OSErrors that FileIO promises."""
+    """Raises errors of obstore and botocore as the OSErrors of FileIO's contract."""
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
     from botocore.exceptions import ConnectionError as NotReached
     from obstore.exceptions import BaseError
@@ -82,7 +83,7 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except (BaseError, FileNotFoundError) as error:
-        # Without the error itself: its text repeats the whole answer, which may hold a token.
+        # Without the error itself, because its text has the whole response, which may contain a token.
         raise answer_of(error).os_error(path) from None
     except ValueError as error:  # a name that cannot be a key
         raise OSError(f"{path}: {first_line(error)}") from error
@@ -90,7 +91,7 @@ def translated(path: str) -> Iterator[None]:
         told = error.response.get("Error", {})
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         raise Answer(str(error), status, told.get("Code"), is_repeated=False).os_error(path) from error
-    except (HTTPClientError, NotReached) as error:  # not reached, not answered in time, cut off
+    except (HTTPClientError, NotReached) as error:  # not reachable, no response in time, or a broken connection
         raise ConnectionError(f"{path}: {error}") from error
     except NoCredentialsError as error:
         raise PermissionError(f"{path}: {error}") from error

@@ -1,11 +1,11 @@
-"""Table files on S3 and on stores that speak its protocol.
+"""Table files on S3 and on stores with its protocol.
 
-Reading and writing goes through obstore, which takes a tenth of the processor time that botocore takes for a request.
-botocore lists and deletes, because obstore refuses keys that are no paths, such as ``directory/``. Files that are read
-in pieces go through pyarrow's S3 file system, which reads pieces side by side.
+obstore reads and writes, with a tenth of botocore's processor time per request. botocore lists and deletes, because
+obstore refuses keys that are not paths, such as ``directory/``. pyarrow's S3 file system reads files in pieces, several
+at a time.
 
-Publishing creates an object on condition that none has the name (``If-None-Match: *``), which makes it atomic. A store
-that ignores the condition would let commits overwrite each other, so the first publish of a process tries it out.
+Publishing creates an object only if the name is free (``If-None-Match: *``), which makes it atomic. With a store that
+ignores the condition, commits could overwrite each other, so the first publish of a process tests it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _CONFLICT_WAIT_S = 0.1
 _WRITES_AT_ONCE = 8
 _DELETES_AT_ONCE = 8
 _PART_BYTES = 8 << 20
-"""A file up to this size is one request; a larger one goes in parts of it."""
+"""A file up to this size is one request; a larger one is sent in parts of this size."""
 _PARTS: Mapping[str, Any] = {"chunk_size": _PART_BYTES, "max_concurrency": 2}
 
 _T = TypeVar("_T")
 
 _honouring: set[tuple[S3Settings, str]] = set()
-"""The buckets whose store this process has seen refuse an object in the place of another."""
+"""The buckets whose store has passed this test in this process."""
 
 _NAMES = {f"s3.{f.name.replace('_', '-')}": f.name for f in fields(S3Settings)}
 _NAMES["s3.path.style.access"] = "path_style_access"
@@ -52,7 +52,8 @@ _SECRETS = frozenset({"access_key", "secret_key", "session_token"})
 
 
 def s3_file_io(options: Mapping[str, str]) -> S3FileIO:
-    """S3 storage from the options ``s3.endpoint``, ``s3.access-key`` and so on; ConfigError for unknown names."""
+    """S3 storage from the options ``s3.endpoint``, ``s3.access-key`` and so on; raises ConfigError for unknown
+    names."""
     values: dict[str, Any] = {}
     for name, text in options.items():
         if name not in _NAMES:
@@ -96,7 +97,7 @@ class S3FileIO:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
-        """Nothing is sent before the block ends. A large file waits on the local disk."""
+        """Sends nothing before the end of the block. A large file waits on the local disk."""
         import obstore
         import pyarrow as pa
 
@@ -108,13 +109,13 @@ class S3FileIO:
             try:
                 _asked(path, lambda: obstore.put(store, key, file, **_PARTS))
             except BaseException:
-                # The store may have the file all the same. Unreferenced: the caller never learned that it is complete.
+                # The store may still have the file. Unreferenced: the caller does not know that it is complete.
                 with suppress(OSError):
                     self.delete(path)
                 raise
 
     def sync(self) -> None:
-        """Uploads are durable when they are complete."""
+        """Nothing to do: complete uploads are durable."""
 
     def publish(self, path: str, data: bytes) -> bool:
         self._check_conditional_put(path)
@@ -136,7 +137,7 @@ class S3FileIO:
         return sorted(names - {""})
 
     def list_files(self, directory: str) -> list[FoundFile]:
-        from paimon_table.storage.file_io import FoundFile  # Arrow comes with it
+        from paimon_table.storage.file_io import FoundFile  # this import loads Arrow
 
         _, prefix = _below(directory)
         return [
@@ -147,7 +148,7 @@ class S3FileIO:
         ]
 
     def _pages(self, directory: str, **more: str) -> Iterator[Any]:
-        """The pages of a listing. botocore reads them: obstore refuses a listing for one key that is no path."""
+        """The pages of a listing, by botocore, because obstore fails if one key is not a path."""
         bucket, prefix = _below(directory)
         with translated(directory):
             pages = aws(self.settings)[1].get_paginator("list_objects_v2")
@@ -178,7 +179,7 @@ class S3FileIO:
                 self.delete(f"s3://{bucket}/{found['Key']}")
 
     def is_link(self, path: str) -> bool:
-        """Object stores have none."""
+        """False: object stores have no links."""
         return False
 
     def size_bytes(self, path: str) -> int:
@@ -198,7 +199,7 @@ class S3FileIO:
         return _asked(path, lambda: obstore.head(store, key))
 
     def _check_conditional_put(self, path: str) -> None:
-        """Refuse a store that overwrites an object in spite of the condition; tried below a table, once per bucket."""
+        """Raises an error for a store that ignores the condition; tested below a table, once per bucket."""
         bucket = _split(path)[0]
         if (self.settings, bucket) in _honouring:
             return
@@ -207,15 +208,15 @@ class S3FileIO:
         try:
             if self._put_if_absent(probe, b"2"):
                 raise ConfigError(
-                    f"the store of bucket {bucket!r} ignores If-None-Match, so a commit could overwrite another one;"
-                    " use a store with conditional writes or another warehouse"
+                    f"the store of bucket {bucket!r} ignores If-None-Match, so a commit could overwrite another one; "
+                    "use a store with conditional writes"
                 )
         finally:
             self.delete(probe)
         _honouring.add((self.settings, bucket))
 
     def _put_if_absent(self, path: str, data: bytes) -> bool:
-        """False when the object exists, whoever wrote it: a retried request may have found its own first try."""
+        """False if the object exists, whoever wrote it: a retried request may find the object of its first try."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, BaseError
 
@@ -227,7 +228,7 @@ class S3FileIO:
             except AlreadyExistsError as error:
                 if answer_of(error).status != 409:
                     return False
-                time.sleep(_CONFLICT_WAIT_S)  # another writer is at this key right now
+                time.sleep(_CONFLICT_WAIT_S)  # another writer is writing this key
             except (BaseError, OSError) as error:
                 answer = answer_of(error)
                 if answer.is_refused and not answer.is_repeated:
@@ -239,7 +240,7 @@ class S3FileIO:
 
 
 class _LeftOpen:
-    """What Arrow needs of a file to write into it; closing leaves it open."""
+    """A file for Arrow to write; closing it keeps the wrapped file open."""
 
     closed = False
 
@@ -250,7 +251,7 @@ class _LeftOpen:
         return self._file.write(data)
 
     def flush(self) -> None:
-        """The file is read in this process alone."""
+        """Nothing to do, because only this process reads the file."""
 
     def close(self) -> None:
         self.closed = True
@@ -272,13 +273,13 @@ def _below(directory: str) -> tuple[str, str]:
 
 
 def _asked(path: str, ask: Callable[[], _T]) -> _T:
-    """The answer of the store; raises what ``translated`` makes of its errors."""
+    """The response of the store; raises the errors of ``translated``."""
     with translated(path):
         return _heard(ask)
 
 
 def _heard(ask: Callable[[], _T]) -> _T:
-    """The answer of the store. The main thread lets another one wait for it: obstore holds back signals meanwhile."""
+    """The response of the store. In the main thread, another thread waits for it, because obstore blocks signals."""
     if threading.current_thread() is not threading.main_thread():
         return ask()
     answer: Future[_T] = Future()
@@ -289,6 +290,6 @@ def _heard(ask: Callable[[], _T]) -> _T:
         except BaseException as error:
             answer.set_exception(error)
 
-    # A daemon: the process may end although the store does not answer.
+    # A daemon thread, so that the process can end even if the store does not respond.
     threading.Thread(target=run, name="tidemark-store", daemon=True).start()
     return answer.result()

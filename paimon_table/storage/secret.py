@@ -1,7 +1,7 @@
-"""A secret that travels by reference: pickles, prints and comparisons use its name, never its text.
+"""A secret by reference: pickles, prints and comparisons use its name, never its text.
 
-The text is in an environment variable of this process, which child processes inherit. Only its user can read the
-environment of a process. Code that starts processes on other machines passes on ``secret_variables``.
+The text is in an environment variable of this process, which child processes inherit. Only the user of a process can
+read its environment. Code that starts processes on other machines passes ``secret_variables`` to them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from paimon_table.errors import ConfigError
 
 _PREFIX = "TIDEMARK_SECRET_"
-"""Spark masks properties whose names hold the word, such as ``spark.executorEnv.TIDEMARK_SECRET_...``."""
+"""Spark masks properties with this word in their names, such as ``spark.executorEnv.TIDEMARK_SECRET_...``."""
 
 _variables: dict[str, str] = {}
-"""Variable per text. Their names are random: one made from the text could be tried out against guesses."""
+"""The variables by text. Their names are random, because a name derived from the text would allow guessing it."""
 
 _inherited: set[str] = set()
-"""Variables with which the processes of the tasks were started."""
+"""The variables that the processes of the tasks inherited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """One secret; ``variable`` is the environment variable that holds it."""
+    """One secret; ``variable`` is the environment variable with its text."""
 
     variable: str
 
@@ -37,13 +37,13 @@ class Secret:
         return Secret(_variables[text])
 
     def reveal(self) -> str:
-        """The text. Raises ConfigError in a process that was started without it."""
+        """The text. Raises ConfigError in a process that does not have the variable."""
         text = os.environ.get(self.variable)
         if text is None:
             raise ConfigError(
-                f"a secret did not reach this process (environment variable {self.variable}): it was"
-                " started before the storage was opened; open the storage first, or give the credentials in the"
-                " environment as for every AWS client"
+                f"this process lacks a secret (environment variable {self.variable}), because it was started before "
+                "the storage was opened; open the storage first, or set the credentials in the environment, as for "
+                "every AWS client"
             )
         return text
 
@@ -52,12 +52,12 @@ class Secret:
 
 
 def note_inherited() -> None:
-    """Say that the processes of the tasks have all secrets that are known now: they inherit this environment."""
+    """Note that the processes of the tasks have all current secrets, because they inherit this environment."""
     _inherited.update(_variables.values())
 
 
 def for_tasks(text: str) -> Secret | str:
-    """The value that a task gets in place of a text: the secret if its process has it, else the text."""
+    """The value for a task instead of a text: the secret if the task's process has it, else the text."""
     variable = _variables.get(text)
     return Secret(variable) if variable in _inherited else text
 

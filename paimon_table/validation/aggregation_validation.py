@@ -1,7 +1,7 @@
 """Rules about aggregate functions, checked when a schema is created or changed.
 
-Implements Paimon's checks of functions, their columns and their options; Java makes most checks when the first writer
-or reader opens.
+Implements Paimon's checks of functions, their columns and their options. Java does most checks when the first writer or
+reader opens.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from paimon_table.schema.table_schema import TableSchema
 
 
 def check_aggregation(schema: TableSchema, options: TableOptions) -> None:
-    """ConfigError for unknown functions, columns of a wrong type and options that contradict each other."""
+    """Raises ConfigError for unknown functions, columns of a wrong type and options that contradict each other."""
     if options.merge_engine not in AGGREGATING:
         return
     _check_null_strategy(schema, options)
     if options.merge_engine == "aggregation":
         check_function_names(schema, options)
         _check_remove_on_delete(options)
-        from paimon_table.merge.aggregation import aggregation  # Arrow comes with it: for tables that have functions
+        from paimon_table.merge.aggregation import aggregation  # loads Arrow: only for tables with functions
 
         aggregation(schema, options)
 
@@ -48,7 +48,7 @@ def check_function_names(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_null_strategy(schema: TableSchema, options: TableOptions) -> None:
-    """Said outright the strategy needs a nested key, also where it is the default one."""
+    """An explicit strategy needs a nested key, even if it is the default strategy."""
     for column, given in options.field_options.by_column.items():
         name = field_option(column, NESTED_KEY_NULL_STRATEGY)
         if name in schema.options and given.aggregate_function == "nested_update" and not given.nested_key:

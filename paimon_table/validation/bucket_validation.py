@@ -1,4 +1,4 @@
-"""Rules of the bucket modes: which options, keys and columns go with each, and which modes Tidemark writes."""
+"""Rules of the bucket modes: the options, keys and columns that fit each mode, and the modes that Tidemark writes."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from paimon_table.types import Root
 
 
 def check_buckets(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse numbers of buckets and bucket keys that Paimon refuses (ConfigError) or that Tidemark does not write."""
+    """Refuse numbers of buckets and bucket keys that Paimon refuses (ConfigError) or that Tidemark cannot write."""
     _check_bucket(schema, options)
     if bucket_mode(schema, options) is not BucketMode.BUCKET_UNAWARE:
         _check_bucket_key(schema, options)
 
 
 def check_bucket_mode(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse the modes that Tidemark does not write (UnsupportedFeature)."""
+    """Refuse the modes that Tidemark cannot write (UnsupportedFeature)."""
     outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
     match bucket_mode(schema, options):
         case BucketMode.KEY_DYNAMIC:
             _check_moves(options)
         case BucketMode.HASH_FIXED | BucketMode.POSTPONE_MODE if schema.primary_keys and outside:
             raise UnsupportedFeature(
-                f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}),"
-                f" and with bucket = {options.bucket} a row that changes its partition would stay in the old one too;"
-                " set bucket = -1, which moves rows, or add the column to the primary key",
+                f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}), "
+                f"and with bucket = {options.bucket} a row that changes its partition would stay in the old one too; "
+                "set bucket = -1, which moves rows, or add the column to the primary key",
                 column=outside[0],
             )
 
 
 def _check_moves(options: TableOptions) -> None:
-    """Refuse what keeps the delete of a moved row from taking effect."""
+    """Refuse options under which the delete of a moved row would have no effect."""
     if options.merge_engine == "deduplicate" and options.ignore_delete:
         raise UnsupportedFeature(
-            f"option {IGNORE_DELETE!r} = true: a row that moves to another partition is deleted in the old one, and"
-            " deletes would be ignored; remove the option, or add the partition columns to the primary key",
+            f"option {IGNORE_DELETE!r} = true would ignore the delete of a row that moves to another partition, so the "
+            "old row would stay; remove the option, or add the partition columns to the primary key",
             option=IGNORE_DELETE,
         )
 
@@ -81,8 +81,8 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
 def _check_postponed(options: TableOptions) -> None:
     if options.full_compaction_delta_commits is not None:
         raise ConfigError(
-            "option 'full-compaction.delta-commits' has no effect with 'bucket' = -2 (postponed buckets): nothing but"
-            " `tidemark table compact` compacts them; remove it",
+            "option 'full-compaction.delta-commits' has no effect with 'bucket' = -2 (postponed buckets), which only "
+            "`tidemark table compact` compacts; remove it",
             option=FULL_COMPACTION_DELTA_COMMITS,
         )
     if options.snapshot_ordering:
@@ -96,8 +96,8 @@ def _check_postponed(options: TableOptions) -> None:
 def _check_without_buckets(options: TableOptions) -> None:
     if options.full_compaction_delta_commits is not None:
         raise ConfigError(
-            "option 'full-compaction.delta-commits' is not supported by a table without primary key and with bucket ="
-            " -1, whose small files are compacted as they come; remove it",
+            "option 'full-compaction.delta-commits' is not supported by a table without primary key and with bucket = "
+            "-1, whose small files are compacted continuously; remove it",
             option=FULL_COMPACTION_DELTA_COMMITS,
         )
 
@@ -145,6 +145,6 @@ def _check_bucket_key(schema: TableSchema, options: TableOptions) -> None:
         schema.field(name).type.root in {Root.TIMESTAMP, Root.TIMESTAMP_LTZ} for name in keys
     ):
         raise ConfigError(
-            "option 'bucket-function.type'=hive knows no hash of a TIMESTAMP; use the default function",
+            "option 'bucket-function.type'=hive has no hash of a TIMESTAMP; use the default function",
             option=BUCKET_FUNCTION,
         )

@@ -1,7 +1,7 @@
 """Rules about the merge engine, the order of rows and the changelog producer of a table.
 
-Implements the part of Paimon's schema validation that is about what merging means; the rules of single engines and
-their functions stand with them.
+Implements the part of Paimon's schema validation about merging. The rules of single engines and their functions are in
+their own modules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIRST_ROW_PRODUCERS = ("none", "lookup")
 
 
 def check_producer(schema: TableSchema, options: TableOptions) -> None:
-    """Which changelog producers go with the key, the engine and other options about changes."""
+    """Check that the changelog producer fits the key, the engine and other options about changes."""
     producer = options.changelog_producer
     if producer != "none" and not schema.primary_keys:
         raise ConfigError(
@@ -111,7 +111,7 @@ def check_order(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_snapshot_ordering(schema: TableSchema, options: TableOptions) -> None:
-    """``sequence.snapshot-ordering``: what numbers rows by the snapshot that adds them excludes."""
+    """``sequence.snapshot-ordering``: refuse options that contradict an order by snapshot ids."""
     if not options.snapshot_ordering:
         return
     if not schema.primary_keys:
@@ -135,7 +135,7 @@ def check_snapshot_ordering(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_row_kinds(schema: TableSchema, options: TableOptions) -> None:
-    """``rowkind.field`` and the columns that a changelog does not look at."""
+    """``rowkind.field`` and the columns that a changelog ignores."""
     if options.rowkind_field is not None:
         if not schema.has_column(options.rowkind_field):
             raise ConfigError(

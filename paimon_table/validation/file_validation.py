@@ -1,4 +1,4 @@
-"""Checks of the options that say how files are written, before a table is created. Pure."""
+"""Checks the options for written files, before a table is created. Pure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _check_formats(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_key_types(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse key columns whose values ORC files give back without their trailing blanks. Raises ConfigError."""
+    """Raises ConfigError for key columns whose values lose trailing blanks in ORC files."""
     for f in (f for f in schema.key_fields if f.type.root is Root.CHAR):
         for settings in all_settings(options, schema.fields):
             if settings.format == ORC.name:

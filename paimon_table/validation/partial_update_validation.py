@@ -1,6 +1,6 @@
 """Rules between the options of partial-update and the columns, checked when a schema is created or changed.
 
-Implements the checks that Paimon makes when it builds the engine, most only when a writer or reader opens the table.
+Implements the checks of Paimon's engine. Paimon does most of them only when a writer or reader opens the table.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.validation.aggregation_validation import check_function_names
 
 _NEEDS_NO_GROUP = "last_non_null_value"
-"""The one function that means without a group what partial-update does anyway."""
+"""The only function allowed without a group, because partial-update does the same by default."""
 
 
 def validate_partial_update(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse options of a partial-update table that exclude each other or do not fit the columns; name them.
+    """Refuse options of a partial-update table that exclude each other or do not fit the columns; the error names them.
 
-    Raises ConfigError for options that Paimon refuses too, UnsupportedFeature for those that it accepts without a
-    defined meaning. Tables of other engines are not looked at.
+    Raises ConfigError for options that Paimon refuses too, UnsupportedFeature for options that it accepts without a
+    defined meaning. Does not check tables of other engines.
     """
     if options.merge_engine != "partial-update":
         return
@@ -37,7 +37,7 @@ def validate_partial_update(schema: TableSchema, options: TableOptions) -> None:
     _check_groups(schema, groups)
     _check_removing_groups(schema, groups)
     _check_functions(schema, options, groups)
-    from paimon_table.merge.partial_update import partial_update  # Arrow comes with it: for tables of the engine
+    from paimon_table.merge.partial_update import partial_update  # this import loads Arrow, so only for this engine
 
     partial_update(schema, options)
 
@@ -120,7 +120,7 @@ def _check_removing_groups(schema: TableSchema, groups: Sequence[SequenceGroup])
 
 
 def _check_functions(schema: TableSchema, options: TableOptions, groups: Sequence[SequenceGroup]) -> None:
-    """A function needs the order of a group, except for key columns, which are never aggregated."""
+    """A function needs the order of a group, except on key columns, which are never aggregated."""
     from paimon_table.merge.partial_update import function_name
 
     grouped = {name for group in groups for name in (*group.sequence, *group.protected)}

@@ -1,6 +1,6 @@
-"""Rules between the options for retention, and about rows that expire and deletes that stay.
+"""Rules between the options for retention, expiring rows and kept deletes.
 
-Conflicts that Java notices when it commits or writes are refused earlier.
+Conflicts that Java finds only at a commit or a write are refused here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _PERIODS_MS = {"daily": 86_400_000, "hourly": 3_600_000, "two-hours": 7_200_000}
 
 
 def check_retention(schema: TableSchema, options: RetentionOptions) -> None:
-    """The most that is kept is not less than the least, a delay ends before the next period, times can be read."""
+    """Check that upper limits are not below lower limits, that a delay is shorter than a period, and that times can be
+    parsed."""
     for most, least, names in (
         (options.snapshot_num_max, options.snapshot_num_min, (SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN)),
         (options.most_changelogs, options.least_changelogs, (CHANGELOG_NUM_RETAINED_MAX, CHANGELOG_NUM_RETAINED_MIN)),
@@ -44,7 +45,7 @@ def check_retention(schema: TableSchema, options: RetentionOptions) -> None:
     zone_of(PROCESS_TIME_ZONE, options.tag_time_zone)
     if options.tag_period_duration_ms is not None and options.tag_period_duration_ms < 60_000:
         raise ConfigError(
-            f"option {TAG_PERIOD_DURATION!r}: tags are called by the minute; write at least 1 min",
+            f"option {TAG_PERIOD_DURATION!r}: names of tags have minutes; write at least 1 min",
             option=TAG_PERIOD_DURATION,
         )
     if options.tag_delay_ms >= (options.tag_period_duration_ms or _PERIODS_MS[options.tag_period]):
@@ -75,7 +76,7 @@ def _check_partitions(schema: TableSchema, options: RetentionOptions) -> None:
 
 
 def check_expiry(schema: TableSchema, options: TableOptions) -> None:
-    """The column with the time has to be there and to be one."""
+    """Check that the column with the time exists and has a type for times."""
     if options.record_expire_time_ms is None:
         return
     name = options.record_time_field
@@ -100,14 +101,14 @@ def check_expiry(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_kept_deletes(options: TableOptions) -> None:
-    """Deletes stay only if every reader skips them, and if one row decides for its key."""
+    """Check that every reader skips kept deletes, and that a key has one deciding row."""
     if options.keep_deletes_ms is None:
         return
     wrong = None
     if options.merge_engine != "deduplicate":
         wrong = f"needs 'merge-engine' = deduplicate, not {options.merge_engine}"
     elif options.deletion_vectors:
-        wrong = "and 'deletion-vectors.enabled' exclude each other: readers would have to merge after all"
+        wrong = "and 'deletion-vectors.enabled' exclude each other, because readers would have to merge"
     elif options.is_postponed:
         wrong = "needs another 'bucket' than -2, whose rows wait for a compaction job"
     if wrong is not None:

@@ -1,9 +1,9 @@
-"""Changes of a table's schema and the next schema version that they give.
+"""Changes of a table's schema, and the next schema version.
 
 Implements the part of Paimon's ALTER TABLE that pipelines need: added, dropped and renamed columns, wider types,
 columns that take NULL, added fields of rows, comments, options. Field ids are never reused; a column keeps its id when
-its name or its type changes. Files keep the values of dropped columns until a compaction rewrites them, and no reader
-shows these.
+its name or its type changes. Files keep the values of dropped columns until a compaction rewrites them, but readers do
+not show them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from paimon_table.types import (
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new nullable column, behind the column ``after`` or at the end."""
+    """A new nullable column, after the column ``after`` or at the end."""
 
     name: str
     type: DataType
@@ -45,7 +45,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """A wider type for a column; its nullability stays as it is. Fields that its rows lack are added behind theirs."""
+    """A wider type for a column; its nullability stays. New fields of its rows are added at their end."""
 
     name: str
     type: DataType
@@ -53,21 +53,21 @@ class WidenColumn:
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """STRING for a column whose values readers of older files can turn into texts; its nullability stays as it is."""
+    """STRING for a column whose values readers of older files can convert to texts; its nullability stays."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class NullableColumn:
-    """A column takes NULL from now on. Nothing makes it NOT NULL again: rows may have NULL by then."""
+    """A column allows NULL from now on. No change makes it NOT NULL again, because rows may have NULL by then."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """A column goes; one of the same name that is added later is another column, without its values."""
+    """Drops a column; one of the same name that is added later is another column, without its values."""
 
     name: str
 
@@ -90,7 +90,7 @@ class DescribeColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
-    """A table option; None resets it."""
+    """A new value of a table option; None resets it."""
 
     name: str
     value: str | None
@@ -104,10 +104,10 @@ SchemaChange = (
 def apply_changes(
     schema: TableSchema, changes: Sequence[SchemaChange], time_ms: int, has_snapshots: bool = True
 ) -> TableSchema:
-    """The next version of ``schema``; ``schema`` itself when it has all the changes already.
+    """The next version of ``schema``; ``schema`` itself if it already has all changes.
 
-    Changes that are there already are passed over, so a repeated or concurrent request is harmless. Raises
-    SchemaChangeRefused for changes that would lose values; ConfigError for options that may not change once the table
+    Ignores changes that the schema already has, so a repeated or concurrent request is harmless. Raises
+    SchemaChangeRefused for changes that would lose values, ConfigError for options that cannot change once the table
     ``has_snapshots``.
     """
     changed = schema
@@ -135,7 +135,7 @@ def apply_changes(
 
 
 def _check_indexes(before: TableSchema, after: TableSchema) -> None:
-    """A column keeps a type that its bloom filter supports; the names in the option are checked with the options."""
+    """Check that a column keeps a type that its bloom filter supports; the check of the options covers names."""
     if before.fields == after.fields:
         return
     for indexed in parse_bloom_filters(after.options):
@@ -194,7 +194,7 @@ def _with_wider_column(schema: TableSchema, change: WidenColumn) -> TableSchema:
 
 
 def can_become_text(t: DataType) -> bool:
-    """Whether readers turn stored values of this type into texts of the same value."""
+    """Whether readers can convert stored values of this type to texts of the same value."""
     return t.root in CHARACTERS or t.root in INTEGERS or t.root in (Root.BOOLEAN, Root.DATE)
 
 
@@ -260,11 +260,11 @@ def _with_renamed_column(schema: TableSchema, change: RenameColumn) -> TableSche
 
 
 def _check_free(schema: TableSchema, name: str, what: str) -> None:
-    """SchemaChangeRefused for a column that keys or options name."""
+    """Raises SchemaChangeRefused for a column that keys or options name."""
     if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
         raise SchemaChangeRefused(
-            f"column {name!r} cannot be {what}: it is part of the key, the partition or the bucket key; write into a"
-            " new table",
+            f"column {name!r} cannot be {what}: it is part of the key, the partition or the bucket key; write into a "
+            "new table",
             column=name,
         )
     named = [option for option, value in schema.options.items() if name in columns_named_by(option, value)]
@@ -284,7 +284,7 @@ def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
     if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
         raise SchemaChangeRefused(
             f"column {name!r} cannot change from {schema.field(name).type} to {wanted}: it is part of the key, the "
-            "partition or the bucket key, whose values decide where rows lie; write into a new table",
+            "partition or the bucket key, whose values determine the place of rows; write into a new table",
             column=name,
         )
     wanted, highest = number_new_fields(wanted, schema.highest_field_id)
@@ -314,7 +314,7 @@ _EXACT_IN = {
 
 
 def is_lossless_widening(old: DataType, new: DataType) -> bool:
-    """Whether every value of ``old`` is a value of ``new``; equal types count. NOT NULL may become nullable only."""
+    """Whether every value of ``old`` is a value of ``new``; True for equal types. NOT NULL may only become nullable."""
     if old.nullable and not new.nullable:
         return False
     if old.root in CHARACTERS | BINARIES:
@@ -347,7 +347,8 @@ def _holds(decimal: DataType, whole_digits: int, scale: int) -> bool:
 
 
 def _is_wider_time(old: int, new: int) -> bool:
-    """Nanoseconds cover the years 1677 to 2262 only, so a coarser type never widens to them."""
+    """Whether a precision is wider. Nanoseconds cover only the years 1677 to 2262, so no coarser type widens to
+    them."""
     return new == old or (old < new <= 6) or (6 < old < new)
 
 

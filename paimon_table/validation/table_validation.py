@@ -1,7 +1,7 @@
 """Rules between a table's options, keys and columns, checked when a schema is created or changed.
 
-Implements the rules of Paimon's schema validation for features that Tidemark supports; others are refused when the
-options are parsed.
+Implements the rules of Paimon's schema validation for features that Tidemark supports; the parser of options refuses
+others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id"
 def validate_table(schema: TableSchema) -> None:
     """Refuse a schema that Paimon would refuse (ConfigError) or that Tidemark cannot write (UnsupportedFeature).
 
-    The options and columns concerned are named in the text.
+    The error names the options and columns.
     """
     check_keys(schema)
     check_nested_types(schema)
@@ -58,7 +58,7 @@ def validate_table(schema: TableSchema) -> None:
 
 
 def check_takes_rows(schema: TableSchema, root: str) -> None:
-    """Refuse rows for an existing table that ``validate_table`` refuses, with the place of the table in the text."""
+    """Check an existing table by ``validate_table`` before a write; the error names the table."""
     try:
         validate_table(schema)
     except ConfigError as error:
@@ -66,14 +66,13 @@ def check_takes_rows(schema: TableSchema, root: str) -> None:
 
 
 def validate_new_table(schema: TableSchema) -> None:
-    """As ``validate_table``; refuses options too that Paimon takes and that have no effect on the table."""
+    """As ``validate_table``; also refuses options that Paimon accepts although they have no effect on the table."""
     validate_table(schema)
     check_effect_without_key(schema, options_of(schema))
 
 
 def validate_changed_table(changed: TableSchema, present: TableSchema) -> None:
-    """As ``validate_table``; things that a new table must not have are refused if the present one does not have
-    them."""
+    """As ``validate_table``; also refuses what a new table must not have, unless the present table already has it."""
     validate_table(changed)
     try:
         check_effect_without_key(present, options_of(present))
@@ -84,7 +83,7 @@ def validate_changed_table(changed: TableSchema, present: TableSchema) -> None:
 
 def _check_defaults(schema: TableSchema) -> None:
     if any(f.default_value is not None for f in schema.fields):
-        from paimon_table.schema.column_defaults import column_defaults  # Arrow holds the values
+        from paimon_table.schema.column_defaults import column_defaults  # this import loads Arrow
 
         column_defaults(schema)
 
@@ -113,7 +112,7 @@ def _check_scan_start(schema: TableSchema) -> None:
 
 
 def check_partition_names(schema: TableSchema) -> None:
-    """Refuse partition columns whose directories have other names in other versions of Java (UnsupportedFeature)."""
+    """Refuse partition columns whose directory names depend on the version of Java (UnsupportedFeature)."""
     for field in schema.partition_fields:
         if field.type.root in {Root.FLOAT, Root.DOUBLE}:
             raise UnsupportedFeature(
@@ -141,7 +140,7 @@ def _check_partition_types(schema: TableSchema, options: TableOptions) -> None:
 def check_nested_types(schema: TableSchema) -> None:
     """Paimon's rules of RowType, at any depth of a column's type: names of fields are distinct and not blank.
 
-    Rows without fields, which no file format but Avro can store, are refused too.
+    It also refuses rows without fields, which only Avro can store.
     """
     for field in schema.fields:
         _check(field.type, field.name, field.name)

@@ -1,6 +1,6 @@
-"""Rules of tables without primary key: options about rows of one key have nothing to act on there.
+"""Rules of tables without primary key, in which options about rows of one key have no effect.
 
-Paimon takes them and does nothing, so a table that has them is written; no new one gets them.
+Paimon accepts and ignores such options, so Tidemark writes existing tables with them, but refuses new ones.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from paimon_table.schema.table_schema import TableSchema
 
 
 def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse columns to sort by that a table without primary key does not have."""
+    """Refuse missing columns to sort by in a table without primary key."""
     if not schema.primary_keys:
         _check_clustering(schema, options)
 
 
 def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None:
-    """For tables without key: refuse options about how rows of one key are merged, or which of them a merge leaves
-    out."""
+    """For tables without key: refuse options about merging the rows of one key, or about dropping some of them."""
     if schema.primary_keys:
         return
     for name, stated in (
@@ -30,8 +29,8 @@ def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None
     ):
         if stated:
             raise ConfigError(
-                f"option {name!r} says which row of a key stays, and a table without primary key keeps every row;"
-                " remove the option or define a primary key",
+                f"option {name!r} decides which row of a key stays, but a table without primary key keeps every row; "
+                "remove the option or define a primary key",
                 option=name,
             )
     if PRIMARY_KEY_NULLABLE.value_in(schema.options):
@@ -41,7 +40,7 @@ def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None
         )
     if options.record_expire_time_ms is not None:
         raise ConfigError(
-            f"option {RECORD_EXPIRE_TIME!r} needs a primary key: other compactions leave no rows out; remove it",
+            f"option {RECORD_EXPIRE_TIME!r} needs a primary key: other compactions drop no rows; remove it",
             option=RECORD_EXPIRE_TIME,
         )
 

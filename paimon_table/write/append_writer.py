@@ -1,8 +1,9 @@
-"""The writer of a bucket of a table without primary key: rows go into files as they come, small files are packed.
+"""The writer of a bucket of a table without primary key: writes rows in order of arrival, and packs small files.
 
 Implements Paimon's append writers. With buckets, a bucket has one writer. Its sequence numbers continue after the
-existing ones, and only adjacent files are compacted, so the order of arrival stays. Without buckets every writer begins
-at 0, and any number of them may write one partition at once. The caller, which sees all files, says what to compact.
+existing ones, and it compacts only adjacent files, so the order of arrival stays. Without buckets every writer begins
+at 0, and any number of writers may write a partition at once. The caller, which sees all files, decides what to
+compact.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from paimon_table.write.incoming import IncomingRows
 from paimon_table.write.sorted_runs import sorted_rows
 
 Order = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
-"""Gives all rows, reordered or not."""
+"""Returns all rows, perhaps reordered."""
 
 
 class AppendWriter:
@@ -90,7 +91,7 @@ class AppendWriter:
         return self._message(())
 
     def needs_compaction(self, full_compact: bool = False) -> bool:
-        """See ``Writer``; never where several writers share the files, each of which would choose the same ones."""
+        """See ``Writer``; never if several writers share the files, because each would choose the same ones."""
         return not self._is_shared and not self._ctx.options.write_only and bool(self._pick(full_compact))
 
     def compact_only(self, full_compact: bool = False) -> CommitMessage:
@@ -102,9 +103,9 @@ class AppendWriter:
         return self.prepare_commit(full_compact)
 
     def sort(self, columns: tuple[str, ...], directory: str) -> CommitMessage:
-        """Rewrite all files of the bucket, their rows in the order of the columns: the message's COMPACT part.
+        """Rewrite all files of the bucket with their rows in the order of the columns: the message's COMPACT part.
 
-        ``directory`` is on a local disk that has room for the rows. Only where rows have no order of arrival to keep.
+        ``directory`` is on a local disk with space for the rows. Only for tables that do not keep the order of arrival.
         """
         if not self._is_shared:
             raise BrokenInvariant(f"{self._ctx.paths.root} keeps the order of arrival; please report")
@@ -130,7 +131,7 @@ class AppendWriter:
 
     @contextmanager
     def _aborting(self) -> Iterator[None]:
-        """Leave no half file after an exception: its metadata was not passed on."""
+        """Remove unfinished files after an exception. Unreferenced: their metadata was not passed on."""
         try:
             yield
         except BaseException:
@@ -139,7 +140,7 @@ class AppendWriter:
             raise
 
     def _message(self, packs: tuple[Pack, ...], *, rewrites: bool = False, order: Order | None = None) -> CommitMessage:
-        """The files written since the last message and the packs made into larger files, all durable."""
+        """The files written since the last message, and the packs joined into larger files, all durable."""
         before = tuple(file for pack in packs for file in pack)
         after, index = self._compacted(packs, rewrites, order or self._in_stretches)
         gone = {file.file_name for file in before}
@@ -169,7 +170,7 @@ class AppendWriter:
     def _compacted(
         self, packs: tuple[Pack, ...], rewrites: bool, order: Order
     ) -> tuple[tuple[DataFileMeta, ...], IndexChange]:
-        """The larger files, and the change of the deletion vectors; behind a failure the writer is as it was before."""
+        """The larger files, and the change of the deletion vectors; a failure leaves the writer unchanged."""
         after: tuple[DataFileMeta, ...] = ()
         deletions = self._deletions.state()
         try:
@@ -187,7 +188,7 @@ class AppendWriter:
         return after, index
 
     def _joined(self, pack: Pack) -> tuple[DataFileMeta, ...] | None:
-        """The files as they are in larger ones; None where their rows must be decoded for that."""
+        """The files joined into larger ones; None if their rows must be decoded for that."""
         joined = None if self._clustering else self._bucket_files.joined(pack)
         if joined is None or not self._is_shared:
             return joined
@@ -197,7 +198,8 @@ class AppendWriter:
         return sorted_in_stretches(rows, self._clustering, self._buffer_limit_bytes)
 
     def _rewritten(self, pack: Pack, order: Order) -> tuple[DataFileMeta, ...]:
-        """The live rows in file order unless ``order`` changes it; sequence numbers stay in the range of the files."""
+        """Rewrite the live rows, in file order unless ``order`` changes it; sequence numbers stay in the range of the
+        files."""
         number, last = pack[0].min_sequence_number, max(file.max_sequence_number for file in pack)
         if self._is_shared:
             number, last = 0, sum(file.row_count for file in pack)
@@ -217,8 +219,8 @@ class AppendWriter:
 
     @property
     def kept_bytes(self) -> int:
-        """Nothing stays in memory."""
+        """Zero: nothing stays in memory."""
         return 0
 
     def release_memory(self) -> None:
-        """Nothing to forget."""
+        """Nothing to release."""

@@ -1,7 +1,7 @@
-"""The number of buckets of a partition, which its files and everything written to it must agree on.
+"""Checks the number of buckets of a partition, which must be the same for its files and all writers.
 
 Implements Paimon's rule that a changed ``bucket`` option takes effect with the next INSERT OVERWRITE of a partition.
-The check covers the whole partition: a bucket without files says nothing, but another one may have rows of its keys.
+The check covers the whole partition: even if a bucket has no files, another one may have rows of its keys.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from paimon_table.metadata.table_context import TableContext
 
 
 def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None) -> None:
-    """BucketCountChanged unless rows may be written with the ``bucket`` option of ``ctx``.
+    """Raises BucketCountChanged unless rows may be written with the ``bucket`` option of ``ctx``.
 
-    ``present`` is the number of buckets of the partition's live files, None when it has none; -1: they are dynamic.
+    ``present`` is the number of buckets of the partition's live files; None without files, -1 for dynamic buckets.
     """
     wanted = ctx.options.bucket
     if present is None or present in (0, wanted) or ctx.options.is_postponed:

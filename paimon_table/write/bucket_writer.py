@@ -1,4 +1,4 @@
-"""The writer of one bucket: buffers rows, flushes them to level 0, compacts, and says what to commit.
+"""The writer of one bucket: buffers rows, flushes them to level 0, compacts, and returns what to commit.
 
 Implements Paimon's write path for primary-key tables. Sequence numbers are in arrival order, with one merged flush per
 commit (several when the buffer is full), the input changelog, and compaction within the same commit.
@@ -44,10 +44,10 @@ from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.incoming import IncomingRows
 
 WRITE_BUFFER_BYTES = 128 << 20
-"""Size in memory of buffered rows at which they are flushed before the commit."""
+"""The size in memory of buffered rows at which they are flushed before the commit."""
 
 KEPT_BYTES = 128 << 20
-"""Size in memory of flushed rows that stay there until the end of the commit, so that compaction need not read them."""
+"""The size of flushed rows that stay in memory until the end of the commit, so that compaction need not read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class WriterEnvironment:
     lookup_max_bytes: int = DEFAULT_MAX_BYTES
     write_buffer_bytes: int = WRITE_BUFFER_BYTES
     chunk_bytes: int = CHUNK_BYTES
-    """Size in memory of the rows that a compaction loads at a time."""
+    """The size in memory of the rows that a compaction loads at a time."""
 
 
 class BucketWriter:
     """The only writer of its bucket while it lives; may serve many commits, one after the other.
 
-    Messages are committed in their order, none is left out. After an exception the writer must be dropped: its files
-    since the last message are unreferenced.
+    All messages must be committed, in order. After an exception drop the writer: its files since the last message are
+    unreferenced.
     """
 
     def __init__(
@@ -119,20 +119,20 @@ class BucketWriter:
         self._kept_bytes = 0
         self._late_rows = 0
         self._has_unordered_files = False
-        """Whether there are files of which only the commit knows the snapshot that orders their rows."""
+        """Whether there are files whose rows get their order only from the snapshot of the commit."""
 
     # ------------------------------------------------------------ writing
 
     def write(self, rows: pa.Table) -> None:
         """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier.
 
-        ConfigError when the partition has another number of buckets; nothing has been written then.
+        Raises ConfigError, and writes nothing, if the partition has another number of buckets.
         """
         check_bucket_count(self._ctx, self._bucket.partition, self._partition_buckets)
         if self._options.snapshot_ordering and not self._options.write_only:
             raise ConfigError(
-                f"{self._ctx.paths.root} has 'sequence.snapshot-ordering': write its rows with write-only=true and "
-                "compact it in a job of its own, without rows"
+                f"{self._ctx.paths.root} has 'sequence.snapshot-ordering': write its rows with write-only=true, and "
+                "compact it in a separate job without rows"
             )
         for part in in_parts(rows, self._buffer_limit_bytes):
             self._incoming.add(part)
@@ -140,10 +140,10 @@ class BucketWriter:
                 self._flush()
 
     def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
-        """Flush and compact; everything that the message names is durable.
+        """Flush and compact; all files of the message are durable.
 
-        The writer continues from the state after the message, so either the message is committed or the writer is
-        dropped. ``full_compact`` merges all files into the highest level.
+        The writer continues from the state after the message, so commit the message or drop the writer.
+        ``full_compact`` merges all files into the highest level.
         """
         self._finish_flushes()
         upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
@@ -152,10 +152,10 @@ class BucketWriter:
         return message
 
     def prepare_append(self) -> CommitMessage:
-        """Flush only; ``compact_only`` does the rest, here or of a writer opened on the state after the commit.
+        """Flush only; ``compact_only`` does the rest, in this writer or in one opened on the state after the commit.
 
-        Both together give what ``prepare_commit`` gives, but the rows can be published while the compaction runs.
-        Flushed rows stay in memory for it, up to ``KEPT_BYTES``, see ``release_memory``.
+        Both together equal ``prepare_commit``, but the rows can be published while the compaction runs. Flushed rows
+        stay in memory for the compaction, up to ``KEPT_BYTES``, see ``release_memory``.
         """
         self._finish_flushes()
         return self._message(CompactionResult(), frozenset())
@@ -166,11 +166,11 @@ class BucketWriter:
 
     @property
     def kept_bytes(self) -> int:
-        """Size of the flushed rows that stay in memory."""
+        """The size of the flushed rows that stay in memory."""
         return self._kept_bytes
 
     def release_memory(self) -> None:
-        """Forget flushed rows that stayed in memory; compactions read them from their files."""
+        """Drop flushed rows from memory; compactions then read them from their files."""
         self._files.release_memory()
         self._kept_bytes = 0
 
@@ -231,7 +231,8 @@ class BucketWriter:
             self._files.keep_in_memory(written, merged)
 
     def _merge_flushes(self) -> None:
-        """Leave each key in one new file only: nothing but its arrival here says which of its rows is newer."""
+        """Merge flushes so that each key is in only one new file, because only the arrival here shows which of its rows
+        is newer."""
         flushed = self._new_files
         self._new_files = one_run(
             flushed, self._files_as_stored, self._order, self._function, self._environment.chunk_bytes
@@ -241,14 +242,14 @@ class BucketWriter:
         added = [file for file in self._new_files if file not in flushed]
         self._levels = self._levels.with_compacted(obsolete, added, self._order.file_key)
         for file in obsolete:
-            # Unreferenced: made since the last message, in no level any more, and named by no message.
+            # Unreferenced: created since the last message, in no level, and named by no message.
             self._files.delete(file)
         self._has_unordered_files |= bool(self._new_files)
 
     # ------------------------------------------------------------ compaction
 
     def _compact(self, full: bool) -> CompactionResult:
-        """Compact until the strategy is content; files that only existed between two rounds vanish."""
+        """Compact until the strategy picks nothing; removes files that existed only between two rounds."""
         result = CompactionResult()
         unit = self._pick(full)
         while unit is not None:
@@ -256,7 +257,7 @@ class BucketWriter:
             self._levels = self._levels.with_compacted(done.before, done.after, self._order.file_key)
             result, obsolete = result.then(done)
             for file in obsolete:
-                # Unreferenced: made since the last message, in no level any more, and named by no message.
+                # Unreferenced: created since the last message, in no level, and named by no message.
                 self._files.delete(file)
             unit = self._pick(full=False)
         return result
@@ -302,7 +303,7 @@ class BucketWriter:
         return Hits(hits.positions[exists], without_retracts(hits.rows))
 
     def _merged(self, keys: pa.Table) -> Hits:
-        """As ``find_rows``, with the deletes of keys that do not exist."""
+        """As ``find_rows``, with the deletes of missing keys."""
         if self._has_unordered_files:
             raise BrokenInvariant(
                 f"bucket {self._bucket.bucket} of {self._ctx.paths.root} has rows that 'sequence.snapshot-ordering' "
@@ -330,7 +331,7 @@ class BucketWriter:
         return without_retracts(self._function.merge(found, self._order.sort(found)))
 
     def forget_all_but(self, files: Iterable[DataFileMeta]) -> None:
-        """Delete the lookup files of other data files than these, after the look-up of rows in a former state."""
+        """Delete the lookup files of all data files except these, after a lookup in a former state."""
         self._stored.keep_only(files)
 
     def _versions(self, keys: pa.Table) -> Hits:
@@ -347,12 +348,12 @@ class BucketWriter:
 def one_run(
     flushed: Sequence[DataFileMeta], files: BucketFiles, order: KeyOrder, function: MergeFunction, chunk_bytes: int
 ) -> tuple[DataFileMeta, ...]:
-    """Level-0 files that hold each key of the ``flushed`` ones once, merged in order of arrival.
+    """Level-0 files with each key of the ``flushed`` ones once, merged in order of arrival.
 
-    With ``sequence.snapshot-ordering`` rows of one snapshot have no order among each other. So a commit may hold every
-    key of a bucket once only, and files that are not committed yet cannot be compared with others.
-    ``flushed`` itself when no two of its files overlap. ``files`` must give rows with the sequence numbers that are
-    stored; the given files stay where they are.
+    With ``sequence.snapshot-ordering`` rows of one snapshot have no order among each other. So a commit may have each
+    key of a bucket only once, and files that are not committed yet cannot be compared with others. Returns ``flushed``
+    itself if no two of its files overlap. ``files`` must return rows with the stored sequence numbers; the given files
+    are not removed.
     """
     sections = partition(flushed, order.file_key)
     if all(len(section) == 1 for section in sections):

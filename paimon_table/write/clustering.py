@@ -1,7 +1,7 @@
-"""Rows of tables without keys and buckets sorted before they are written, so that statistics of files leave more out.
+"""Sorts rows of tables without keys and buckets before they are written, so that file statistics prune more.
 
 Implements ``clustering.columns`` with the strategy ``order``: rows are sorted by the columns, one after the other, NULL
-first. The rows sorted together are those that a writer or a compaction holds in memory: a write buffer.
+first. A writer or a compaction sorts the rows of one write buffer together.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from paimon_table.rows.gather import concat
 
 
 def clustering_columns(options: TableOptions) -> tuple[str, ...]:
-    """The columns to sort by; none where rows keep their order.
+    """The columns to sort by; none if rows keep their order.
 
-    Buckets keep the order of arrival, and the space-filling curves of other strategies are not built.
+    Buckets keep the order of arrival, and Tidemark does not implement the space-filling curves of other strategies.
     """
     return options.clustering_columns if options.is_unaware and options.clusters_in_order else ()
 
@@ -37,7 +37,7 @@ def sorted_by(rows: pa.Table, columns: tuple[str, ...]) -> pa.Table:
 
 
 def sorted_in_stretches(batches: Iterable[pa.Table], columns: tuple[str, ...], most_bytes: int) -> Iterator[pa.Table]:
-    """All rows, sorted within stretches of about ``most_bytes``."""
+    """All rows, sorted within parts of about ``most_bytes``."""
     if not columns:
         yield from batches
         return

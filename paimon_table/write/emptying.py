@@ -1,7 +1,7 @@
-"""Deleting all rows of a table row by row, so that every reader of its changes sees them go.
+"""Deletes all rows of a table one by one, so that every reader of its changes sees the deletes.
 
-Readers of Paimon pass over OVERWRITE snapshots when they follow a table, and these bring no changelog. So a table that
-is emptied in its stream gets a -D for each of its rows, in an ordinary commit.
+Paimon's streaming readers skip OVERWRITE snapshots, which have no changelog. So a TRUNCATE in the stream writes a -D
+for each row of the table, in an ordinary commit.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from paimon_table.write.writer import open_writer
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """What empties a table, not committed yet."""
+    """The messages that empty a table, not committed yet."""
 
     messages: tuple[CommitMessage, ...]
     """The APPEND part of the commit, one for each bucket with rows."""
     due: tuple[BucketId, ...]
-    """The buckets to compact once that is committed."""
+    """The buckets to compact after the commit."""
     row_count: int
 
 
 def why_not_emptied(ctx: TableContext) -> str | None:
-    """Why not every row of the table can be deleted by a -D; None where that can be done."""
+    """Why some rows of the table cannot be deleted by a -D; None if all can."""
     schema, options = ctx.schema, ctx.options
     if not schema.primary_keys:
         return "the table has no primary key"
     if options.merge_engine != "deduplicate":
-        return f"the merge engine is {options.merge_engine}, which combines several records in a row"
+        return f"the merge engine {options.merge_engine} combines several records in a row"
     if options.ignore_delete or options.rowkind_field is not None:
-        return "its options leave deletes out, or take them from a column"
+        return "its options ignore deletes, or mark them in a column"
     if options.sequence_fields:
         return "'sequence.field' lets a deleted row win over a newer one with a lower value"
     if options.is_postponed or options.snapshot_ordering or (options.write_only and options.hides_level0):
-        return "its rows wait for a compaction job, so not all of them can be seen"
+        return "its rows wait for a compaction job, so some are not visible"
     if not set(schema.partition_keys) <= set(schema.primary_keys):
         return "its rows move between partitions"
     return None
 
 
 def emptied(ctx: TableContext, snapshot: Snapshot | None, live: LiveFiles, environment: WriterEnvironment) -> Emptied:
-    """Write a -D for every row of ``snapshot``, whose files are ``live``; in memory of bounded size.
+    """Write a -D for every row of ``snapshot``, whose files are ``live``; with bounded memory.
 
-    The table is one that ``why_not_emptied`` has nothing against.
+    ``why_not_emptied`` must return None for the table.
     """
     scan, of_buckets = TableScan.make(ctx), defaultdict[BucketId, list[Split]](list)
     for split in scan.plan(snapshot):

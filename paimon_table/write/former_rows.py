@@ -1,4 +1,4 @@
-"""Rows that a table no longer has, as its last snapshots hold them."""
+"""Finds rows that a table no longer has in its last snapshots."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from paimon_table.metadata.table_state import load_state
 from paimon_table.write.bucket_writer import BucketWriter, WriterEnvironment
 
 FORMER_SNAPSHOTS = 20
-"""How many snapshots back the rows are searched."""
+"""The number of snapshots to search."""
 
 
 def former_rows(
     ctx: TableContext, bucket: BucketId, keys: pa.Table, environment: WriterEnvironment, live: Iterable[DataFileMeta]
 ) -> pa.Table:
-    """The rows in the youngest of the last snapshots that has any of these keys; none when no snapshot has.
+    """The rows of these keys in the newest snapshot that has any of them; none if no searched snapshot has.
 
-    ``live`` are the files of the bucket as it is: lookup files of others are gone afterwards.
+    ``live`` are the current files of the bucket: this deletes the lookup files of all others.
     """
     found = ctx.schema.arrow_schema.empty_table()
     writers: list[BucketWriter] = []
@@ -35,7 +35,7 @@ def former_rows(
         except (FileNotFoundError, CorruptFile):
             if ctx.snapshots.find(snapshot_id) is not None:
                 raise
-            break  # it has expired since, as have all before it
+            break  # it has expired, as have all before it
         if len(found):
             break
     for writer in writers:

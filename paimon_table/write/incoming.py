@@ -1,9 +1,9 @@
-"""Rows on their way into a bucket: checked, filtered, numbered and buffered.
+"""Checks, filters, numbers and buffers the rows of a bucket.
 
 Implements Paimon's steps before its write buffer: column defaults, ``rowkind.field``, ``ignore-delete``,
 ``ignore-update-before``, NOT NULL columns and nested fields. Rows that are not ignored get sequence numbers in arrival
-order. Columns of the function ``count`` take what their values count for. A partition that cannot have a directory is
-refused.
+order. Values in columns of the function ``count`` are replaced by their count. A partition that cannot have a directory
+is refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class IncomingRows:
         is_final: bool = True,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
-        """Without ``is_final`` the rows arrive in their bucket again later: values are not counted yet."""
+        """Without ``is_final`` the rows arrive in their bucket again later, so values are not counted yet."""
         self._options = ctx.options
         self._root = ctx.paths.root
         self._partition_path = ctx.partition_path(bucket.partition)
@@ -64,7 +64,7 @@ class IncomingRows:
     def add(self, rows: pa.Table) -> None:
         """Append rows in arrival order: all columns of the table and ``_VALUE_KIND``, in any column order.
 
-        Raises MalformedRecord for values that the table cannot take; none of the rows is kept then.
+        Raises MalformedRecord, and keeps none of the rows, for values that the table cannot store.
         """
         rows = with_defaults(rows, self._defaults)
         kinds = row_kinds(rows, self._options, self._name)
@@ -86,12 +86,12 @@ class IncomingRows:
         self.size_bytes += numbered.nbytes
 
     def _delete_times(self, kinds: npt.NDArray[np.int8], now_ms: int) -> pa.Array:
-        """The time at which a delete came, for how long it stays."""
+        """The arrival time of each delete, from which a kept delete expires."""
         times = pa.array(np.full(len(kinds), now_ms, np.int64), mask=kinds != RowKind.DELETE)
         return times.cast(self._schema.field(DELETE_TIME).type)
 
     def take(self) -> pa.Table | None:
-        """All buffered rows in arrival order, with sequence numbers; None when there are none. Empties the buffer."""
+        """All buffered rows in arrival order, with sequence numbers; None without rows. Empties the buffer."""
         if not self._buffer:
             return None
         rows = concat(self._buffer)
@@ -107,8 +107,8 @@ class IncomingRows:
             column = rows.column(field.name) if column is None else column
             if column.type != field.type:
                 raise BrokenInvariant(
-                    f"rows for {self._name} have {column.type} in column {field.name!r}, the table has {field.type}; "
-                    "decode them with the table's current schema"
+                    f"rows for {self._name} have {column.type} in column {field.name!r}, but the table has "
+                    f"{field.type}; decode them with the table's current schema"
                 )
             if not field.nullable and column.null_count:
                 missing[field.name] = column.null_count
@@ -137,13 +137,14 @@ class IncomingRows:
             return
         first = RowKind(int(kinds[~adds][0])).name
         raise MalformedRecord(
-            f"{self._name} belongs to an append table, whose rows have no key by which {first} could find one: it takes"
-            " INSERT and UPDATE_AFTER only; give the table a primary key, or leave such rows out"
+            f"{self._name} belongs to an append table, whose rows have no key for {first} to find them: it accepts "
+            "only INSERT and UPDATE_AFTER; add a primary key to the table, or leave such rows out"
         )
 
 
 def row_kinds(rows: pa.Table, options: TableOptions, place: str) -> npt.NDArray[np.int8]:
-    """The kind of each row; MalformedRecord, which names the ``place``, where a column says it and says none."""
+    """The kind of each row. If a column has the kinds, raises MalformedRecord, which names the ``place``, for invalid
+    ones."""
     if options.rowkind_field is None:
         kinds: npt.NDArray[np.int8] = rows.column(VALUE_KIND).to_numpy()
         return kinds
@@ -151,7 +152,7 @@ def row_kinds(rows: pa.Table, options: TableOptions, place: str) -> npt.NDArray[
 
 
 def kept_kinds(kinds: npt.NDArray[np.int8], options: TableOptions) -> npt.NDArray[np.bool_] | None:
-    """Which rows are not ignored; None when all are kept."""
+    """Which rows are not ignored; None if all are kept."""
     if options.ignore_delete:
         keep = are_adds(kinds)
     elif options.ignore_update_before:

@@ -1,7 +1,7 @@
-"""Writing the new rows of an INSERT OVERWRITE.
+"""Writes the new rows of an INSERT OVERWRITE.
 
-Paimon publishes the compaction of the new rows as a second snapshot. Here the remaining files at the end of the write
-form the one snapshot: a crash leaves the old rows or the new ones, compacted.
+Paimon publishes the compaction of the new rows as a second snapshot. Here one snapshot has the final, compacted files,
+so a crash leaves either the old rows or the compacted new ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paimon_table.write.writer import open_writer
 
 
 class OverwriteWriter:
-    """Writes the new rows of one bucket; for one commit. The present content of the bucket does not matter."""
+    """Writes the new rows of one bucket for one commit, independent of the present content of the bucket."""
 
     def __init__(self, ctx: TableContext, bucket: BucketId, environment: WriterEnvironment) -> None:
         self._ctx = replace(ctx, options=_without_changelog(ctx.options))
@@ -34,9 +34,9 @@ class OverwriteWriter:
         self._writer.write(rows)
 
     def prepare(self, full_compact: bool = False) -> CommitMessage | None:
-        """Flush and compact; the message names the files that are left, all of them durable, as new ones.
+        """Flush and compact; the message has the remaining files, all durable, as new files.
 
-        None when every row was ignored (``ignore-delete``); a message without files when only deletes were written.
+        None if every row was ignored (``ignore-delete``); a message without files if all rows were deletes.
         """
         written = self._writer.prepare_commit(full_compact)
         if not written.new_files:
@@ -48,7 +48,7 @@ class OverwriteWriter:
         names = {file.file_name for file in left.values()}
         for file in written.new_files:
             if file.file_name not in names:
-                # Unreferenced: made by this writer, which has merged it, and named by no message.
+                # Unreferenced: this writer created and merged it, and no message names it.
                 self._ctx.delete_file(self._bucket, file)
         return CommitMessage(
             bucket=self._bucket,
@@ -64,10 +64,10 @@ def _without_changelog(options: TableOptions) -> TableOptions:
 
 
 def _upgraded(files: tuple[DataFileMeta, ...], ctx: TableContext) -> tuple[DataFileMeta, ...]:
-    """Files that need no merge on the highest level.
+    """The files, with those that need no merge on the highest level.
 
-    Files with retracts stay in their level, though Paimon moves them too: the compaction that finds a single retract on
-    level 0 decides its meaning.
+    Unlike in Paimon, files with retracts stay on their level, because a compaction decides the meaning of a single
+    retract on level 0.
     """
     needs_merge = any(file.level > 0 or file.delete_row_count != 0 for file in files)
     if not ctx.options.overwrite_upgrade or needs_merge or not ctx.schema.primary_keys:

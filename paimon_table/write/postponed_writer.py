@@ -1,9 +1,11 @@
-"""Postponed buckets (``bucket`` = -2): rows are appended as they come and get their buckets from a later compaction.
+"""Postponed buckets (``bucket`` = -2): rows are appended in order of arrival, and a later compaction assigns their
+buckets.
 
 Implements Paimon's postponed writer: files in bucket -2, unmerged, without sequence numbers, in Avro where Avro can
-hold the columns. A compaction replays the files of one writer, known by the prefix of their names, in the order of
-their creation times. Different writers have no order among each other. So all rows of a key go through one of a few
-writers, whatever the number of tasks. Each file is younger than all existing ones, also if the clock went back.
+hold the columns. A compaction replays the files of one writer, identified by the prefix of their names, in the order of
+their creation times. Different writers have no order among each other. So all rows of a key use the same one of a few
+writers, for any number of tasks. Each file has a later creation time than all existing ones, even if the clock went
+back.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ from paimon_table.write.bucket_writer import WriterEnvironment
 from paimon_table.write.incoming import IncomingRows
 
 POSTPONED_LANES = 4
-"""Writers of each partition. Another number would take keys to writers that have no order with the former ones."""
+"""The number of writers of each partition. Another number would move keys to writers without an order with the former
+ones."""
 
 _USER = "tidemark"
-"""Stands for the commit user in names: rows of all runs have an order among each other."""
+"""Replaces the commit user in names, so that rows of all runs have an order among each other."""
 
 
 class PostponedWriter:
@@ -60,7 +63,7 @@ class PostponedWriter:
                 self._flush()
 
     def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
-        """See ``Writer``; compactions are left to a job of their own."""
+        """See ``Writer``; a separate job compacts."""
         return self.prepare_append()
 
     def prepare_append(self) -> CommitMessage:
@@ -82,11 +85,11 @@ class PostponedWriter:
 
     @property
     def kept_bytes(self) -> int:
-        """No rows stay in memory."""
+        """Zero: no rows stay in memory."""
         return 0
 
     def release_memory(self) -> None:
-        """Nothing is kept."""
+        """Nothing to release."""
 
     def _flush(self) -> None:
         rows = self._incoming.take()
@@ -115,12 +118,12 @@ class PostponedWriter:
         )
 
     def _younger(self, file: DataFileMeta) -> DataFileMeta:
-        """The file with a creation time later than the creation times of all files before it."""
+        """The file with a creation time later than those of all files before it."""
         self._youngest_ms = max(file.creation_time_ms or 0, self._youngest_ms + 1)
         return replace(file, creation_time_ms=self._youngest_ms)
 
     def _try_retracts(self, rows: pa.Table) -> None:
-        """The engine checks retracts now: a refused one must not fail in the compaction."""
+        """Let the engine check retracts now, because a refused one must not fail in the compaction."""
         retracts = np.flatnonzero(~are_adds(rows.column(VALUE_KIND).to_numpy()))
         if len(retracts):
             tried = rows.take(pa.array(retracts))
@@ -128,7 +131,7 @@ class PostponedWriter:
 
     @contextmanager
     def _aborting(self) -> Iterator[None]:
-        """Leave no file after an exception: its metadata was not passed on."""
+        """Remove files after an exception. Unreferenced: their metadata was not passed on."""
         try:
             yield
         except BaseException:

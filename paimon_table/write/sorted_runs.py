@@ -1,7 +1,7 @@
-"""Any number of rows in the order of columns, with memory for a write buffer: sorted runs on local disk, then a merge.
+"""Sorts any number of rows by columns with the memory of a write buffer: sorted runs on local disk, then a merge.
 
-A merge holds the next batch of each run. What sorts before the end of every batch behind which its run has more can be
-given; the rest waits for those.
+A merge has the next batch of each run in memory. Rows that sort before the end of every batch with more rows after it
+can be returned; the others wait for the next batches.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from paimon_table.rows.gather import concat
 from paimon_table.write.clustering import sorted_by
 
 BATCH_ROWS = 1 << 14
-"""Rows of a run that a merge reads at a time."""
+"""The number of rows of a run that a merge reads at a time."""
 
 _RUN = "_RUN"
-"""Number of the run of a row that waits in a merge."""
+"""The number of the run of a waiting row in a merge."""
 
 
 def sorted_rows(
@@ -30,8 +30,8 @@ def sorted_rows(
 ) -> Iterator[pa.Table]:
     """All rows of the batches in the order of the columns, NULL first.
 
-    ``most_bytes`` is the size in memory of a run. Runs are in a directory of their own below ``directory``, on a local
-    disk, until the last row is taken or the iterator is closed. OSError when that disk is full.
+    ``most_bytes`` is the size in memory of a run. Runs are in a separate directory below ``directory``, on a local
+    disk, until the iterator ends or is closed. Raises OSError if that disk is full.
     """
     with ExitStack() as resources:
         runs: list[_Run] = []
@@ -76,7 +76,7 @@ class _Run:
         return _Run(path)
 
     def next(self) -> pa.Table | None:
-        """The next batch; None behind the last one."""
+        """The next batch; None after the last one."""
         if self.reader is None:
             self.reader = pa.ipc.open_file(pa.OSFile(self.path, "rb"))
         if self.position == self.reader.num_record_batches:
@@ -112,7 +112,7 @@ def _merged(runs: list[_Run], columns: tuple[str, ...]) -> Iterator[pa.Table]:
 
 
 def _safe_end(of_run: np.ndarray[tuple[int], np.dtype[np.int64]], runs: list[_Run]) -> tuple[int, list[int]]:
-    """How many of the sorted rows nothing that is still on disk sorts before, and the runs to read from next."""
+    """The number of sorted rows that precede all rows on disk, and the runs to read next."""
     open_runs = [number for number, run in enumerate(runs) if run.has_more]
     if not open_runs:
         return len(of_run), []

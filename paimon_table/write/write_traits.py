@@ -1,4 +1,4 @@
-"""A table's treatment of arriving rows, for code that prepares rows for it."""
+"""How a table treats arriving rows, for code that prepares rows for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.types import CHARACTERS
 
 FindProblems = Callable[[pa.Array], Mapping[int, str]]
-"""Finds values that a table has no place for: their positions, and why. Can be pickled."""
+"""Returns the positions of values that a table cannot store, and the reasons. Picklable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class WriteTraits:
     """See the module."""
 
     wants_update_before: bool
-    """Whether an update is to come with its old row, -U: the changelog repeats it, or aggregation takes it back."""
+    """Whether an update needs its old row, -U: the changelog repeats it, or aggregation retracts it."""
     accumulating: tuple[str, ...]
-    """Columns whose value would count again if it came a second time, as in sums and lists."""
+    """Columns whose repeated value would count again, as in sums and lists."""
     refused_deletes: RefusedDeletes | None
-    """Why a -D would make its key unreadable; None where it can be taken or is left out on the way."""
+    """Why a -D would make its key unreadable; None if the table accepts or ignores it."""
     unstorable: Mapping[str, FindProblems]
-    """Per column how to find values that no file or directory of the table can hold."""
+    """By column, a function that finds values that no file or directory of the table can store."""
 
 
 def write_traits(ctx: TableContext) -> WriteTraits:

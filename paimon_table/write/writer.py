@@ -16,18 +16,18 @@ from paimon_table.write.postponed_writer import PostponedWriter
 
 
 class Writer(Protocol):
-    """The only writer of its bucket while it lives; runs wherever the rows are, mostly on executors.
+    """The only writer of its bucket while it exists; runs in the process that has the rows, usually an executor.
 
-    Tables without buckets may have several writers: no such writer compacts unless a caller asks for it.
+    Tables without buckets may have several writers, which compact only on request.
 
-    Messages are committed in their order, none is left out, and everything that a message names is durable. After an
-    exception the writer must be dropped: its files since the last message are unreferenced.
+    All messages must be committed, in order; their files are durable. After an exception drop the writer: its files
+    since the last message are unreferenced.
     """
 
     def write(self, rows: pa.Table) -> None:
         """Add rows in arrival order: the table's columns and ``_VALUE_KIND``. Earlier calls arrived earlier.
 
-        Raises MalformedRecord for values that the table cannot take, ConfigError when the bucket cannot be written to.
+        Raises MalformedRecord for values that the table cannot store, ConfigError if the bucket cannot be written.
         """
         ...
 
@@ -49,11 +49,11 @@ class Writer(Protocol):
 
     @property
     def kept_bytes(self) -> int:
-        """Size of the rows that stay in memory for ``compact_only``."""
+        """The size of the rows that stay in memory for ``compact_only``."""
         ...
 
     def release_memory(self) -> None:
-        """Forget these rows; compactions read them from their files."""
+        """Drop these rows from memory; compactions then read them from their files."""
         ...
 
 

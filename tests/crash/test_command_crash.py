@@ -129,7 +129,7 @@ def test_power_cut_after_any_operation(
         try:
             run(left)
         except ConfigError as error:  # what is to be made is there, what is to be deleted is gone
-            if "has a branch 'new' already; delete it first" in str(error):
+            if "already has a branch 'new'; delete it first" in str(error):
                 history_jobs.delete_branch(ROOT, "new", True, False, None)
                 run(left)
         check(left, rows, tmp_path)

@@ -33,7 +33,7 @@ def test_a_replay_without_room_for_local_files_is_told_and_goes_on_with_room(tmp
     failed = subprocess.run(replay, capture_output=True, text=True, check=False, preexec_fn=without_room)
     assert failed.returncode == 1, failed.stdout + failed.stderr
     last = failed.stderr.splitlines()[-1]
-    assert "the files between tasks cannot be written to " in last and "make room there" in last, failed.stderr
+    assert "the files between tasks cannot be written to " in last and "free some space there" in last, failed.stderr
     assert "\tat " not in failed.stderr and "Traceback" not in failed.stderr and "spark ERROR" not in failed.stderr
 
     done = subprocess.run(replay, capture_output=True, text=True, check=False, timeout=seconds(120))

@@ -103,7 +103,7 @@ def test_a_commit_that_the_server_carries_out_late_finds_its_files(
     pipeline.run(batch_of(0, [created({"id": 1}, n=1)]))
     server.faults.append("late")
     records = batch_of(1, [created({"id": 2}, n=2)])
-    with pytest.raises(Outage, match="did not say what became of POST"):
+    with pytest.raises(Outage, match="did not confirm POST"):
         pipeline.run(records)
     if not is_late:
         server.finish_late()

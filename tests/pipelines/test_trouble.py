@@ -59,7 +59,7 @@ def test_what_a_task_says_of_its_storage_is_told_apart() -> None:
     assert isinstance(told_failure("ConnectionError", "s3://lake/a: An error occurred (503)"), Outage)
     assert isinstance(told_failure("OSError", "[Errno 116] Stale file handle: '/lake'"), Outage)
     full = told_failure("OSError", "[Errno 28] No space left on device")
-    assert full is not None and not isinstance(full, Outage) and "make room there" in str(full)
+    assert full is not None and not isinstance(full, Outage) and "free some space there" in str(full)
     assert told_failure("KeyError", "x") is None
 
 

@@ -1,7 +1,7 @@
-"""The bytes of several Avro blocks side by side, and look-ups in them at many places at once.
+"""The bytes of several Avro blocks, and reads at many places in them at once.
 
 Implements the binary encoding of the Avro specification for numbers and lengths. Places are positions in the joined
-bytes. A place behind the end reads zeros, so damaged blocks are noticed because their end does not match.
+bytes. A place after the end reads zeros. Damaged blocks are detected because their end does not match.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
 
 PADDING = 16
-"""Zeros before and behind the blocks: the longest value that is read with one look-up."""
+"""The zeros before and after the blocks: the longest value that one read returns."""
 
 _VARINT_BYTES = 10
 _WORD_BYTES = 8
 _CACHED_BYTES = 1 << 16
 _SHORT_TEXTS = np.array([1 + (byte >> 1) if byte < 0x80 and byte % 2 == 0 else 0 for byte in range(256)], np.int64)
-"""By the first byte of a text, how long it is with its length; 0 when that byte does not show it."""
+"""By the first byte of a text, its size including its length prefix; 0 if that byte does not show it."""
 
 
 class MalformedBlock(Exception):
@@ -49,7 +49,8 @@ class JoinedBlocks:
         return self.data.take(at, mode="clip")
 
     def past_branch(self, at: Places) -> Places:
-        """Behind the branch of a union whose first branch is null; a null is left at its byte, which is zero.
+        """The place after the branch of a union whose first branch is null; for a null, the place of its byte, which is
+        zero.
 
         A zero reads as the number 0, an empty text and an array without items, all of one byte.
         """
@@ -59,14 +60,14 @@ class JoinedBlocks:
         return at + self._varint_bytes.take(at, mode="clip")
 
     def past_text(self, at: Places) -> Places:
-        """Behind a text or bytes with their length in front."""
+        """The place after a text or bytes with a length prefix."""
         sizes = _SHORT_TEXTS.take(self.take(at))
         if np.count_nonzero(sizes) == len(sizes):
             return at + sizes
         return self.past_varint(at) + self.lengths(at)
 
     def lengths(self, at: Places) -> Numbers:
-        """Numbers that count bytes or items, which cannot be more than there are bytes."""
+        """Numbers that count bytes or items, at most as many as there are bytes."""
         lengths = self.varints(at)
         if lengths.size and (lengths.min() < 0 or lengths.max() > len(self.data)):
             raise MalformedBlock("a length is larger than its block")
@@ -103,7 +104,7 @@ class JoinedBlocks:
 
 
 def _varint_bytes(data: Bytes) -> Bytes:
-    """How many bytes a varint has that begins at each position."""
+    """The number of bytes of a varint that begins at each position."""
     sizes = np.ones(len(data), np.uint8)
     for start in range(0, len(data), _CACHED_BYTES):
         continued = data[start : start + _CACHED_BYTES + _VARINT_BYTES] >> np.uint8(7)

@@ -1,7 +1,7 @@
-"""How blocks of avro containers are compressed.
+"""The compression of blocks in Avro containers.
 
-Implements the codecs of the Avro specification that Paimon's writers use. Damage is noticed where a codec has room for
-a checksum: behind snappy's data, and in frames of zstandard, for which it is written here.
+Implements the codecs of the Avro specification that Paimon's writers use. Checksums show damage where a codec has them:
+after snappy's data, and in frames of zstandard, for which this module writes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SNAPPY_CHECKSUM_BYTES = 4
 
 
 def compress(data: bytes, codec: str, zstd_level: int) -> bytes:
-    """The bytes of a block, with the codec of this name; ``null`` leaves them as they are."""
+    """The bytes of a block, compressed with the codec of this name; ``null`` does not compress."""
     match codec:
         case "zstandard":
             packed: bytes = pa.Codec("zstd", compression_level=zstd_level).compress(data, asbytes=True)
@@ -55,7 +55,7 @@ def _unsnappy(data: bytes) -> bytes:
 
 
 def _snappy_size(packed: bytes) -> int:
-    """Snappy data begins with its unpacked size, seven bits a byte, the lowest first."""
+    """The unpacked size at the start of snappy data: seven bits a byte, the lowest first."""
     size = 0
     for position, byte in enumerate(packed[:5]):
         size |= (byte & 0x7F) << (7 * position)
@@ -70,4 +70,5 @@ DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
     "snappy": _unsnappy,
     "zstandard": _unzstd,
 }
-"""By the names in the header of a container. Damaged blocks raise ValueError, OSError or zlib.error."""
+"""Decompression by the name of the codec in a container's header. Raises ValueError, OSError or zlib.error for damaged
+blocks."""

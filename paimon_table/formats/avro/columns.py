@@ -1,6 +1,6 @@
-"""The values that a walk over Avro records has found, as columns.
+"""Turns the values that a walk over Avro records found into columns.
 
-Gives the same columns as ``avro_values`` does from records that are Python values.
+The columns equal those that ``avro_values`` makes of records as Python values.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _DECIMAL_BYTES = 16
 _HALF_BYTES = 8
 _SECOND_BRANCH = 2
 Valid = npt.NDArray[np.bool_] | None
-"""Which values are not NULL; None when all are."""
+"""Which values are not NULL; None if none is NULL."""
 
 
 def read_columns(schema: Any, blocks: Sequence[Block], fields: Sequence[DataField]) -> pa.Table:
-    """The records of all blocks, at most ``MAX_LANES``, as a table of those fields that the file's schema has.
+    """The records of at most ``MAX_LANES`` blocks, as a table of the fields that the file's schema has.
 
-    Raises UnknownLayout, UnevenLanes, MalformedBlock, and pa.ArrowInvalid for values that their types do not hold.
+    Raises UnknownLayout, UnevenLanes, MalformedBlock, and pa.ArrowInvalid for values outside of their types.
     """
     walker = record_walker(schema, fields)
     joined = JoinedBlocks([block.data for block in blocks])
@@ -40,7 +40,7 @@ def read_columns(schema: Any, blocks: Sequence[Block], fields: Sequence[DataFiel
 
 
 def _begin(blocks: JoinedBlocks, at: Places, walker: Walker) -> tuple[Places, Valid]:
-    """Where the values begin behind the branch of their union; a null is left at its byte."""
+    """The places of the values, after the branch of their union; for a null, the place of its byte."""
     if not walker.nullable:
         return at, None
     branches = blocks.take(at)
@@ -51,7 +51,7 @@ def _begin(blocks: JoinedBlocks, at: Places, walker: Walker) -> tuple[Places, Va
 
 
 class _Columns:
-    """Makes arrays of what walkers have found in the blocks."""
+    """Makes arrays of the values that walkers found in the blocks."""
 
     def __init__(self, blocks: JoinedBlocks) -> None:
         self._blocks = blocks
@@ -102,7 +102,7 @@ class _Columns:
         end = start + self._blocks.lengths(begin)
         if t.root is Root.DECIMAL:
             return self._decimals(start, end, valid, t)
-        # Every second piece between the offsets is a value; the others are what lies between values.
+        # Every second piece between the offsets is a value; the others are the bytes between values.
         offsets = np.column_stack([start, end]).ravel().astype(np.int32)
         buffers = [None, pa.py_buffer(np.append(offsets, offsets[-1:])), pa.py_buffer(self._blocks.text)]
         pieces = pa.BinaryArray.from_buffers(pa.binary(), len(offsets), buffers)
@@ -151,7 +151,7 @@ def _masked(values: npt.NDArray[Any], valid: Valid) -> pa.Array:
 
 
 def _offsets(counts: Numbers, valid: Valid) -> pa.Array:
-    """Where each list begins; NULL for one that is NULL."""
+    """The start of each list; NULL for a NULL list."""
     ends = np.cumsum(counts)
     starts = _masked((ends - counts).astype(np.int32), valid)
     return pa.concat_arrays([starts, pa.array([int(counts.sum())], pa.int32())])
@@ -160,7 +160,7 @@ def _offsets(counts: Numbers, valid: Valid) -> pa.Array:
 def _sign_extended(
     low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], lengths: Numbers
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Numbers of 16 bytes in two halves, of which the upper bytes do not belong to the number."""
+    """Numbers of 16 bytes in two halves, with the bytes above each number's length replaced by its sign."""
     is_long = lengths > _HALF_BYTES
     surplus = np.where(is_long, _DECIMAL_BYTES - lengths, np.minimum(_HALF_BYTES - lengths, _HALF_BYTES - 1)) * 8
     short = np.where(lengths == 0, 0, low << surplus >> surplus)

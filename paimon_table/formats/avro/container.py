@@ -1,12 +1,12 @@
-"""Avro object container files, with the schema text under one's own control.
+"""Avro object container files with exact control of the schema text.
 
 Implements the container of the Avro specification: header, then blocks that are compressed with the codec that the
-header names. fastavro encodes and decodes the records. The container is written here, so that the stored schema is
-exactly Java's text and equal records give equal bytes.
+header names. fastavro encodes and decodes the records. This module writes the container itself, so that the stored
+schema is exactly Java's text and equal records give equal bytes.
 
-Damage is noticed as far as the format allows. Frames of zstandard carry their checksum, which every reader of such
-frames verifies. The sync marker, which may be any 16 bytes, is a hash of the header and of the file's name. The key
-``tidemark.file`` of the header marks such files. Containers of other writers have neither and are read without.
+Damage is detected as far as the format allows. Frames of zstandard have a checksum, which every reader verifies. The
+sync marker, which may be any 16 bytes, is a hash of the header and of the file's name. The key ``tidemark.file`` of the
+header marks such files. Containers of other writers have neither, and are read without these checks.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ContainerWriter:
             self.write_block(count, block.getvalue())
 
     def write_block(self, count: int, data: bytes) -> None:
-        """Write records that are encoded already as one block."""
+        """Write encoded records as one block."""
         data = compress(data, self._codec, self._zstd_level)
         block = io.BytesIO()
         fastavro.schemaless_writer(block, _LONG, count)
@@ -134,7 +134,8 @@ def read_rows(
 ) -> list[R]:
     """All records of a container as rows, whose fields are the values at the ``paths``; arrays are tuples.
 
-    A path that ends in an ``optional`` name may be missing and is None then. MalformedContainer as for all readers.
+    A path that ends in an ``optional`` name may be missing; its value is None then. Raises MalformedContainer as all
+    readers.
     """
     reader = ContainerReader(io.BytesIO(data), file_name)
     plain = _checked(lambda: _plain(reader.schema_text))
@@ -220,7 +221,7 @@ class ContainerReader:
 
     @property
     def schema(self) -> Any:
-        """The schema of the file as its JSON text says it."""
+        """The parsed schema of the file."""
         return json.loads(self.schema_text)
 
     def blocks(self) -> Iterator[Block]:
@@ -292,7 +293,7 @@ _DAMAGES = (
     AttributeError,
     OverflowError,
     RecursionError,
-    MemoryError,  # a size far behind the end of the file
+    MemoryError,  # a size far beyond the end of the file
     SystemError,  # what pyarrow's streams raise for negative sizes
     OSError,
     zlib.error,

@@ -1,8 +1,8 @@
-"""Columns as the bytes of Avro rows, made by vector operations.
+"""Encodes columns as the bytes of Avro rows, by vector operations.
 
 Implements the binary encoding of the Avro specification for the schemas of ``avro_schema``: whole numbers as zigzag
-varints, texts and bytes with their length in front, unions with null as the number of the branch, arrays and maps as
-one block of items and an empty one.
+varints, texts and bytes with a length prefix, unions with null as the number of the branch, arrays and maps as one
+block of items and an empty one.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Ragged:
     lengths: Counts
 
     def spread(self, present: npt.NDArray[np.bool_]) -> Ragged:
-        """The same pieces at the places that are present, and empty ones between them."""
+        """The pieces at the places marked ``present``, with empty pieces at the others."""
         lengths = np.zeros(len(present), np.int64)
         lengths[present] = self.lengths
         return Ragged(self.data, lengths)
 
     def grouped(self, counts: Counts) -> Ragged:
-        """Every ``counts[i]`` pieces as one."""
+        """Joins ``counts[i]`` pieces each to piece i."""
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
         return Ragged(self.data, np.diff(ends[np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])]))
 
@@ -91,12 +91,12 @@ def _encode_valid(values: pa.Array, t: DataType, path: str) -> Ragged:
 
 
 def _joined(parts: Sequence[Ragged], count: int = 0) -> Ragged:
-    """The i-th pieces of all parts as one piece; ``count`` empty ones when there are no parts."""
+    """The i-th pieces of all parts as one piece; ``count`` empty pieces without parts."""
     lengths = np.sum([part.lengths for part in parts], axis=0) if parts else np.zeros(count, np.int64)
     out = np.empty(int(lengths.sum()), np.uint8)
     starts = np.cumsum(lengths) - lengths
     for part in parts:
-        # Byte j of a piece goes to start + j, and the pieces of a part follow each other without gaps.
+        # Byte j of a piece moves to start + j. The pieces of a part have no gaps between them.
         shift = starts - (np.cumsum(part.lengths) - part.lengths)
         out[np.repeat(shift, part.lengths) + np.arange(len(part.data))] = part.data
         starts = starts + part.lengths
@@ -132,7 +132,7 @@ def _texts(values: pa.Array) -> Ragged:
 
 
 def _decimals(values: pa.Array) -> Ragged:
-    """Unscaled values, the highest byte first, in as few bytes as hold them with their sign."""
+    """Unscaled values, the highest byte first, in the fewest bytes that fit the value and its sign."""
     if len(values) == 0:
         return Ragged(np.zeros(0, np.uint8), np.zeros(0, np.int64))
     start = values.offset * _DECIMAL_BYTES
@@ -150,7 +150,7 @@ def _decimals(values: pa.Array) -> Ragged:
 
 
 def _blocks(values: pa.Array, children: Sequence[tuple[pa.Array, DataType, str]]) -> Ragged:
-    """Lists of the children, which are parallel arrays: a block of all items unless there are none, then the end."""
+    """Lists of the children, which are parallel arrays: one block of all items, if there are any, then the end."""
     offsets = values.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
     first, total = (int(offsets[0]), int(offsets[-1] - offsets[0])) if len(offsets) else (0, 0)

@@ -27,29 +27,29 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField
 
 _BLOCK_BYTES = 24 << 10
-"""Size of a block before compression. Readers decode many blocks side by side, so small ones are read faster."""
+"""The size of a block before compression. Readers decode many blocks in parallel, so small ones are faster to read."""
 
 _ENCODED_ROWS = 1 << 12
 _ENCODED_BYTES = 8 << 20
-"""Size in memory of the rows that are encoded at a time."""
+"""The size in memory of the rows that are encoded at a time."""
 
 _ENOUGH_BLOCKS = 64
-"""With more blocks side by side, rows are decoded hardly faster."""
+"""Decoding more blocks in parallel is hardly faster."""
 
 _GROUP_ROWS = MAX_LANES
-"""Rows that fill a group: none of its blocks is empty, so there are not more blocks than that."""
+"""The rows that fill a group. No block is empty, so a group has at most as many blocks."""
 
 _GROUP_BYTES = 8 << 20
-"""Size that fills a group, give or take one block."""
+"""The size that fills a group, give or take one block."""
 
 _LARGEST_GROUP_BYTES = 1 << 30
 """Arrow counts the bytes of the texts of an array with 32 bits."""
 
 _FEWEST_BLOCKS = 6
-"""With fewer blocks side by side, reading record by record is faster."""
+"""With fewer blocks in parallel, reading record by record is faster."""
 
 _RECORDS_AT_ONCE = 1 << 14
-"""Records that are Python values at a time, which take much more memory than columns."""
+"""The number of records that are Python values at a time, because these take much more memory than columns."""
 
 
 class AvroWriter:
@@ -77,7 +77,7 @@ class AvroWriter:
             self._file.write_block(len(block), data.slice(first, last - first).to_pybytes())
 
     def close(self) -> None:
-        """The last block ends the file."""
+        """Write the last block, which ends the file."""
 
 
 class AvroReader:
@@ -137,7 +137,7 @@ def _pieces(values: Ragged) -> pa.BinaryArray:
 
 
 def _groups(blocks: Iterable[Block], least_rows: int) -> Iterator[Sequence[Block]]:
-    """Blocks that are decoded together: few rows, which take memory, and enough blocks; never too large ones."""
+    """Blocks to decode together: enough blocks, but not too many rows or bytes, to limit memory."""
     group: list[Block] = []
     rows = size = 0
     for block in blocks:
@@ -153,9 +153,9 @@ def _groups(blocks: Iterable[Block], least_rows: int) -> Iterator[Sequence[Block
 
 
 def read_records(file: ContainerReader, blocks: Sequence[Block], columns: Sequence[DataField]) -> pa.Table:
-    """The records of the blocks, whatever the schema of the file, by way of Python values.
+    """The records of the blocks for any schema of the file, through Python values.
 
-    Raises MalformedContainer, also for a schema that does not fit the columns, and pa.ArrowInvalid.
+    Raises MalformedContainer, also if the schema does not fit the columns, and pa.ArrowInvalid.
     """
     tables, records = [], []
     for block in blocks:

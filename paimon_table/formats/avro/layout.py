@@ -1,7 +1,7 @@
-"""The layout of records in the bytes of an Avro file, as the file's own schema says.
+"""The layout of records in the bytes of an Avro file, from the file's own schema.
 
-Only the shapes that Paimon writes are known here: unions with null first, no enums, no fixed bytes and no named types
-that are used again.
+It supports only the shapes that Paimon writes: unions with null first, no enums, no fixed bytes and no reused named
+types.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _STORED_AS: Mapping[Root, frozenset[str]] = {
 
 
 class UnknownLayout(Exception):
-    """Records of this schema, or read as these types, are not known here."""
+    """Records of this schema, or read as these types, are not supported."""
 
 
 def record_walker(schema: Any, fields: Sequence[DataField]) -> RecordWalker:
-    """Walks the records of a file; the fields that are not wanted are walked over, wanted ones may be missing.
+    """A walker over the records of a file. It skips fields that are not wanted; wanted ones may be missing.
 
     Raises UnknownLayout.
     """
@@ -49,7 +49,7 @@ def record_walker(schema: Any, fields: Sequence[DataField]) -> RecordWalker:
 
 
 def _walker(schema: Any, t: DataType | None) -> Walker:
-    """Walks values of a schema; without a type they are walked over."""
+    """A walker over values of a schema; without a type it skips them."""
     plain, nullable = _without_null(schema)
     while isinstance(plain, dict) and isinstance(plain["type"], dict):
         plain = plain["type"]
@@ -68,7 +68,7 @@ def _walker(schema: Any, t: DataType | None) -> Walker:
 
 
 def _without_null(schema: Any) -> tuple[Any, bool]:
-    """The schema of values that are not null and whether there are others."""
+    """The schema of values that are not null, and whether values may be null."""
     if not isinstance(schema, list):
         return schema, False
     if len(schema) != 2 or schema[0] != "null" or schema[1] == "null":
@@ -95,7 +95,7 @@ def _record(schema: Any, nullable: bool, types: Mapping[str, DataType], t: DataT
 
 
 def _item(schema: Any, name: str, t: DataType | None) -> Walker:
-    """Walks the items of an array or the entries of a map."""
+    """A walker over the items of an array or the entries of a map."""
     if t is None:
         return _entry(schema, None, None) if name == "map" else _walker(schema["items"], None)
     if t.root is Root.ARRAY and name == "array":
@@ -107,7 +107,7 @@ def _item(schema: Any, name: str, t: DataType | None) -> Walker:
 
 
 def _entry(schema: Any, key: DataType | None, value: DataType | None) -> RecordWalker:
-    """Entries of Avro's own maps: a text, then the value."""
+    """A walker over entries of Avro's own maps: a text, then the value."""
     return RecordWalker([("key", _walker("string", key)), ("value", _walker(schema["values"], value))], False, None)
 
 

@@ -1,8 +1,8 @@
 """The Avro schema of a key-value file.
 
 Implements Paimon's mapping of types to Avro. Unions have null first, nested records are named after their place, and
-maps whose keys are not texts are arrays of records. In its names of logical types TIMESTAMP is ``timestamp-*`` and
-TIMESTAMP WITH LOCAL TIME ZONE is ``local-timestamp-*``.
+maps whose keys are not texts are arrays of records. The logical type of TIMESTAMP is ``timestamp-*``, that of TIMESTAMP
+WITH LOCAL TIME ZONE ``local-timestamp-*``.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ def is_array_map(t: DataType) -> bool:
 
 
 def gap(field: DataField) -> str | None:
-    """Why a column cannot be stored; None when it can."""
+    """Why a column cannot be stored; None if it can."""
     return _name_gap(field.name) or _type_gap(field.type)
 
 
 def _name_gap(name: str) -> str | None:
-    """Java's Avro looks at UTF-16 units: letters, digits behind the first one, and underscores."""
+    """Why a name is invalid. Java's Avro allows UTF-16 units that are letters, underscores, or digits after the first
+    unit."""
 
     def is_taken(position: int, c: str) -> bool:
         return c <= "\uffff" and (c == "_" or c.isalpha() or (position > 0 and c.isdecimal()))
 
     if name and all(is_taken(position, c) for position, c in enumerate(name)):
         return None
-    return f"avro takes names of letters, digits and '_' that begin with no digit, and {name!r} is none"
+    return f"names in avro have only letters, digits and '_' and do not begin with a digit, unlike {name!r}"
 
 
 def _type_gap(t: DataType) -> str | None:
@@ -78,7 +79,7 @@ def _field(record: str, name: str, t: DataType) -> dict[str, Any]:
 
 
 def _type(t: DataType, name: str) -> Any:
-    """The schema of a type whose records, if it has some, are called ``name``."""
+    """The schema of a type; its records, if it has any, are called ``name``."""
     plain = _not_null(t, name)
     return ["null", plain] if t.nullable else plain
 

@@ -19,7 +19,7 @@ _DECIMAL_BYTES = 16
 
 
 def from_records(records: Sequence[dict[str, Any]], fields: Sequence[DataField]) -> pa.Table:
-    """The columns that the records have, in their Arrow types."""
+    """The columns of the records, in their Arrow types."""
     present = [f for f in fields if not records or f.name in records[0]]
     return pa.table(
         [_array([record[f.name] for record in records], f.type) for f in present], names=[f.name for f in present]

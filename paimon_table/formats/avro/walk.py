@@ -1,7 +1,7 @@
-"""Finds the values in Avro records that follow one another without an index.
+"""Finds the values in Avro records, which have no index.
 
-Each block is a lane. It walks all lanes at the same time, one value of one record in each per step. So a step is a few
-vector operations. A walk only notes where values begin; ``avro_columns`` turns the places into columns.
+Each block is a lane. A step walks one value of one record in all lanes at once, by a few vector operations. A walk only
+notes the places of values; ``avro_columns`` turns them into columns.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from paimon_table.formats.avro.blocks import JoinedBlocks, MalformedBlock, Numbe
 from paimon_table.types import DataType
 
 Lanes = npt.NDArray[np.uint16]
-"""Numbers of lanes: a trail keeps one for every value that it notes, so they are as narrow as possible."""
+"""The type of lane numbers. A trail keeps one for every value, so they are as narrow as possible."""
 MAX_LANES = 1 << 16
 
-# A step costs about the same for one lane as for a thousand. If few lanes have most of the items, the walk pays for a
-# step per item, and decoding them one by one is faster.
+# A step costs about the same for one lane as for a thousand. If few lanes have most of the items, the walk needs a step
+# per item, and decoding them one by one is faster.
 _MANY_ITEMS = 1_000
 _FEW_LANES = 8
 
 
 class UnevenLanes(Exception):
-    """So few lanes have most of the items that walking them side by side does not pay."""
+    """So few lanes have most of the items that a walk over all lanes does not pay off."""
 
 
 class Form(Enum):
@@ -37,7 +37,7 @@ class Form(Enum):
 
     VARINT = "varint"
     TEXT = "text"
-    """Bytes with their length in front."""
+    """Bytes with a length prefix."""
     BOOLEAN = "boolean"
     FLOAT = "float"
     DOUBLE = "double"
@@ -48,7 +48,7 @@ _WIDTHS = {Form.BOOLEAN: 1, Form.FLOAT: 4, Form.DOUBLE: 8}
 
 @dataclass(slots=True)
 class Trail:
-    """Where values were found, in the order of the walk."""
+    """The places of values, in the order of the walk."""
 
     places: list[Places] = field(default_factory=list)
     lanes: list[Lanes] = field(default_factory=list)
@@ -61,14 +61,14 @@ class Trail:
         return self.ordered(self.places)
 
     def ordered(self, parts: Sequence[Numbers]) -> Numbers:
-        """Numbers noted with the places, lane after lane; in one lane they were found in the order of the file."""
+        """Numbers noted with the places, sorted by lane; within a lane they are already in the order of the file."""
         if not parts:
             return np.zeros(0, np.int64)
         return np.concatenate(parts)[np.argsort(np.concatenate(self.lanes), kind="stable")]
 
 
 class Walker(Protocol):
-    """One value of a record, or of a nested record. Those without a type are walked over and not noted."""
+    """Walks one value of a record, or of a nested record. Without a type it skips the value."""
 
     @property
     def type(self) -> DataType | None: ...
@@ -78,7 +78,7 @@ class Walker(Protocol):
 
     @abstractmethod
     def walk(self, blocks: JoinedBlocks, at: Places, lanes: Lanes) -> Places:
-        """The places behind the values at ``at``, which are in different lanes."""
+        """The places after the values at ``at``, which are in different lanes."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class ScalarWalker:
     type: DataType | None
     trail: Trail = field(default_factory=Trail)
     _width: int = field(init=False)
-    """Bytes of every value that is not null; 0 when they differ."""
+    """The size in bytes of every value that is not null; 0 if sizes differ."""
 
     def __post_init__(self) -> None:
         self._width = _WIDTHS.get(self.form, 0)
@@ -106,13 +106,14 @@ class ScalarWalker:
     def _past_fixed(self, blocks: JoinedBlocks, at: Places) -> Places:
         if not self.nullable:
             return at + self._width
-        # The branch takes a byte. `past_branch` stays at a null and is one further otherwise: the difference is 0 or 1.
+        # The branch takes a byte. `past_branch` returns the place of a null, else the next one: the difference is 0 or
+        # 1.
         return at + 1 + (blocks.past_branch(at) - at) * self._width
 
 
 @dataclass(slots=True)
 class RecordWalker:
-    """A record. Of one that can be null the fields are noted only where it is not."""
+    """A record. If it can be null, its fields are noted only where it is not."""
 
     fields: Sequence[tuple[str, Walker]]
     nullable: bool
@@ -124,7 +125,7 @@ class RecordWalker:
             self.trail.add(at, lanes)
         if not self.nullable:
             return self._walk_fields(blocks, at, lanes)
-        # One byte says which branch of the union with null follows; branch 0 is null, behind which there is nothing.
+        # One byte is the branch of the union with null; branch 0 is null, which has no more bytes.
         after = at + 1
         valid = np.flatnonzero(blocks.take(at))
         if len(valid) == len(at):
@@ -153,12 +154,12 @@ class ItemsWalker:
         after = blocks.past_branch(at) if self.nullable else at.copy()
         counts = np.zeros(len(at), np.int64)
         unfinished = np.arange(len(at))
-        # Avro writes items in groups, each with its number in front; a group of none ends the array.
+        # Avro writes items in groups, each after its number of items; an empty group ends the array.
         while len(unfinished):
             numbers, after[unfinished] = _item_counts(blocks, after[unfinished], lanes[unfinished])
             unfinished, numbers = unfinished[numbers > 0], numbers[numbers > 0]
             counts[unfinished] += numbers
-            # This moves `after` of these lanes past their items; a lane whose array has ended stays where it is.
+            # This moves `after` of these lanes past their items; a lane whose array has ended does not move.
             self._walk_items(blocks, after, lanes, unfinished, numbers)
         if self.type is not None:
             self.trail.add(at, lanes)
@@ -175,7 +176,7 @@ class ItemsWalker:
 
 
 def _item_counts(blocks: JoinedBlocks, at: Places, lanes: Lanes) -> tuple[Numbers, Places]:
-    """How many items follow; a negative count is followed by the size of the items."""
+    """The number of items that follow; after a negative count comes the size of the items."""
     counts, after = blocks.varints(at), blocks.past_varint(at)
     negative = counts < 0
     if negative.any():
@@ -187,11 +188,12 @@ def _item_counts(blocks: JoinedBlocks, at: Places, lanes: Lanes) -> tuple[Number
 
 
 def walk_blocks(root: Walker, blocks: JoinedBlocks, record_counts: Sequence[int]) -> None:
-    """Find the values of all records; MalformedBlock when the records do not fill their blocks."""
+    """Find the values of all records; raises MalformedBlock if the records do not fill their blocks."""
     counts = np.array(record_counts, np.int64)
     if np.any((counts < 0) | (counts > blocks.ends - blocks.starts)):
         raise MalformedBlock("a block has more records than bytes")
-    # Blocks with the most records come first. Those that still have one at a step are then a prefix, taken as a slice.
+    # Blocks with the most records come first. So the blocks that still have a record at a step are a prefix, taken as a
+    # slice.
     by_count = np.argsort(-counts, kind="stable")
     at, counts = blocks.starts[by_count], counts[by_count]
     lanes = by_count.astype(np.uint16)

@@ -1,7 +1,7 @@
 """Data files in the ORC format.
 
-Texts of every length are ORC strings and TIME is an ORC int of milliseconds. CHAR values lose trailing blanks, as they
-do in Paimon, whose ORC type CHAR pads them.
+Texts of every length are ORC strings and TIME is an ORC int of milliseconds. As in Paimon, whose ORC type CHAR pads
+values, CHAR values lose trailing blanks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROW_CODECS = {
 _SMALLEST_BATCH = 10_000
 _PACKED_FROM_BYTES = 4 << 20
 _PACKED_FROM_RATIO = 8
-"""Sizes in memory from which on a stripe is kept compressed: Arrow reads stripes as a whole, one per open run."""
+"""From these sizes in memory on, a stripe is kept compressed, because Arrow reads whole stripes, one per open run."""
 
 _ID = b"paimon.id"
 """Metadata of Arrow fields becomes the attributes of ORC columns."""
@@ -92,7 +92,8 @@ class OrcReader:
                 position += rows.num_rows
 
     def _stripe_batches(self, number: int, batch_rows: int) -> Iterator[pa.Table]:
-        """Batches of a stripe; rows that take far more memory than space in the file wait for their turn compressed."""
+        """Batches of a stripe. Rows that take far more space in memory than in the file stay compressed until their
+        turn."""
         rows = self._stripe(number)
         batches = in_batches(rows, batch_rows)
         encoded_bytes = self._file.content_length * rows.num_rows // max(self._file.nrows, 1)
@@ -104,7 +105,7 @@ class OrcReader:
         try:
             rows = self._columns_of_stripe(number, self._columns)
         except pa.ArrowInvalid:
-            # Arrow reads timestamps as nanoseconds, of which 64 bits do not hold all years.
+            # Arrow reads timestamps as nanoseconds in 64 bits, which do not cover all years.
             near = [f for f in self._columns if not holds_timestamps(f.type)]
             far = [f for f in self._columns if holds_timestamps(f.type)]
             if not far:
@@ -129,7 +130,7 @@ class OrcReader:
 
 @contextmanager
 def _told_apart() -> Iterator[None]:
-    """Arrow raises a plain OSError for damaged ORC files; the storage raises more specific errors."""
+    """Distinguishes errors: Arrow raises a plain OSError for damaged ORC files, storage raises more specific errors."""
     try:
         yield
     except OSError as error:
@@ -139,7 +140,7 @@ def _told_apart() -> Iterator[None]:
 
 
 def _stored_type(t: DataType) -> DataType:
-    """The type whose Arrow form is written: ORC has neither NOT NULL nor, for Arrow, times of the day."""
+    """The type that is written: ORC has no NOT NULL, and Arrow writes no times of day to it."""
     if t.root is Root.TIME:
         return DataType(Root.INT)
     return replace(
@@ -154,7 +155,7 @@ def _stored_type(t: DataType) -> DataType:
 
 def _stored(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_nested(target):
-        # A copy: Arrow's ORC writer takes the validity of a slice from the start of its buffer.
+        # A copy, because Arrow's ORC writer reads the validity of a slice from the start of its buffer.
         column = column.take(pa.array(range(len(column)), pa.int64()))
     return pa.chunked_array([_stored_array(chunk, target) for chunk in column.chunks], target)
 
@@ -195,7 +196,7 @@ def _open_writer(
 
 
 def _altered(values: pa.Array, t: DataType) -> pa.Array | None:
-    """Trailing blanks of CHAR are lost, and moments of the last second before 1970 come back one second later."""
+    """CHAR values lose trailing blanks, and instants of the last second before 1970 come back one second later."""
     if t.root is Root.CHAR:
         return pc.ends_with(values, " ")
     if t.root in TIMESTAMPS:

@@ -1,7 +1,7 @@
 """ORC files that are written row by row.
 
-Arrow writes a moment before 1970 that has a fraction of a second with negative nanoseconds, which Java does not read.
-pyorc writes it as Java does, many times slower. Like Java's, its files shift moments of the last second before 1970 by
+Arrow writes an instant before 1970 with a fraction of a second as negative nanoseconds, which Java cannot read. pyorc
+writes it as Java does, but many times slower. Like Java's, its files shift instants of the last second before 1970 by
 one second, because ORC cannot distinguish them.
 """
 
@@ -52,7 +52,7 @@ class Nanoseconds(pyorc.converters.ORCConverter):
 
 
 class Days(pyorc.converters.ORCConverter):
-    """Dates as days since the epoch: Python's own class holds the years 1 to 9999 alone."""
+    """Dates as days since the epoch, because Python's own class has only the years 1 to 9999."""
 
     @staticmethod
     def from_orc(days: int) -> int:
@@ -64,7 +64,7 @@ class Days(pyorc.converters.ORCConverter):
 
 
 def converters() -> dict[pyorc.TypeKind, type[pyorc.converters.ORCConverter]]:
-    """For reading and writing: no value becomes a Python object that cannot hold it."""
+    """Converters for reading and writing, so that every value fits its Python object."""
     return {pyorc.TypeKind.DATE: Days, **dict.fromkeys(TIMESTAMP_KINDS, Nanoseconds)}
 
 
@@ -74,7 +74,7 @@ class OrcRowWriter:
     def __init__(
         self, stream: pa.NativeFile, fields: Sequence[DataField], schema: pa.Schema, codec: pyorc.CompressionKind
     ) -> None:
-        """``schema`` holds the stored Arrow types of the fields; metadata becomes the attributes of the columns."""
+        """``schema`` has the stored Arrow types of the fields; their metadata becomes the attributes of the columns."""
         self._fields = fields
         self._file = pyorc.Writer(
             stream, _struct(schema), compression=codec, stripe_size=_STRIPE_BYTES, timezone=UTC, converters=converters()
@@ -130,7 +130,7 @@ def _described(t: pa.DataType) -> pyorc.TypeDescription:
 
 
 def _plain(values: pa.Array, t: DataType) -> list[Any]:
-    """The values as pyorc takes them."""
+    """The values in pyorc's form."""
     match t.root, t.element, t.key, t.value:
         case ((Root.TIMESTAMP | Root.TIMESTAMP_LTZ), _, _, _):
             factor = NANOS_PER_SECOND // UNITS_PER_SECOND[timestamp_unit(t.precision or 0)]

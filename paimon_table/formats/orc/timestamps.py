@@ -1,7 +1,7 @@
 """Timestamps in ORC files outside the years 1677 to 2262.
 
-Arrow reads ORC timestamps as nanoseconds in 64 bits and refuses others. Stripes that hold such values are read row by
-row with pyorc, which keeps seconds and nanoseconds apart.
+Arrow reads ORC timestamps as nanoseconds in 64 bits and refuses others. Stripes with such values are read row by row
+with pyorc, which has separate seconds and nanoseconds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from paimon_table.types import DataField, DataType, Root, arrow_type, timestamp_
 def far_timestamps(stream: pa.NativeFile, stripe: int, columns: Sequence[DataField]) -> list[pa.Array]:
     """The columns of one stripe, in their Arrow types.
 
-    Raises DamagedFile when the stripe cannot be read, UnreadableValue for a TIMESTAMP of more than 6 digits that
-    nanoseconds in 64 bits cannot hold.
+    Raises DamagedFile if the stripe cannot be read, UnreadableValue for a TIMESTAMP of more than 6 digits that does not
+    fit into nanoseconds of 64 bits.
     """
     names = [f.name for f in columns]
     try:

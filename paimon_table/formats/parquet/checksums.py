@@ -1,4 +1,4 @@
-"""Checksums of Parquet files: of the pages, as the format has them, and of the footer, which the format leaves out.
+"""Checksums of Parquet files: of the pages, by the format, and of the footer, in addition to the format.
 
 The footer's checksum is in the eight bytes before the footer: four letters and a CRC-32 of the file's name and the
 footer. Other readers find the footer by its length from the end of the file and ignore the bytes before it. pyarrow
@@ -22,11 +22,11 @@ _CHECKSUM = struct.Struct("<4sI")
 _LETTERS = b"TMFC"
 _TAIL = struct.Struct("<I4s")
 _FIRST_READ_BYTES = 64 << 10
-"""Bytes read from the end of a file at once: enough for most footers, because storage has slow round trips."""
+"""The bytes read from the end of a file at once. They cover most footers, because round trips to storage are slow."""
 
 
 def checked_end(metadata: pq.FileMetaData, file_name: str) -> bytes:
-    """The bytes appended to a complete file: the checksum, the footer again and the end."""
+    """The bytes to append to a complete file: the checksum, the footer again and the end."""
     out = pa.BufferOutputStream()
     metadata.write_metadata_file(out)
     end: bytes = out.getvalue().to_pybytes()[len(MAGIC) :]
@@ -45,18 +45,18 @@ def checked_metadata(stream: pa.NativeFile, file_name: str) -> pq.FileMetaData:
 
 
 def checked_footer(stream: pa.NativeFile, file_name: str) -> bytes:
-    """The footer of a file; DamagedFile when it contradicts its checksum, or when the file is another one."""
+    """The footer of a file; raises DamagedFile if it contradicts its checksum, or belongs to another file."""
     return _footer(stream, file_name)[0]
 
 
 def own_footer(stream: pa.NativeFile, file_name: str) -> bytes | None:
-    """As ``checked_footer``; None of a file without checksum, which another writer has written."""
+    """As ``checked_footer``; None for a file of another writer, which has no checksum."""
     footer, is_checked = _footer(stream, file_name)
     return footer if is_checked else None
 
 
 def _footer(stream: pa.NativeFile, file_name: str) -> tuple[bytes, bool]:
-    """The footer of a file, and whether there is a checksum that says so."""
+    """The footer of a file, and whether a checksum confirms it."""
     size_bytes = int(stream.size())
     end = _read_end(stream, size_bytes, _FIRST_READ_BYTES)
     footer_bytes, magic = _TAIL.unpack(end[-_TAIL.size :]) if len(end) >= _TAIL.size else (0, b"")
@@ -76,7 +76,7 @@ def _footer(stream: pa.NativeFile, file_name: str) -> tuple[bytes, bool]:
 
 
 def open_parquet(stream: pa.NativeFile, **options: Any) -> pq.ParquetFile:
-    """Open a file so that the checksums of its pages are verified where it has them."""
+    """Open a file so that reads verify the checksums of its pages, if it has them."""
     return pq.ParquetFile(stream, page_checksum_verification=True, **options)
 
 

@@ -1,9 +1,9 @@
-"""INT96 columns of Parquet files: their twelve bytes, and the timestamps that these stand for.
+"""INT96 columns of Parquet files: their twelve bytes, and the timestamps in them.
 
-Arrow turns INT96 into 64-bit timestamps and does not report when that was impossible. The footer is therefore changed
-in memory, so that these columns are FIXED_LEN_BYTE_ARRAY(12), which is stored alike.
+Arrow converts INT96 into 64-bit timestamps and does not report overflows. Therefore the footer is changed in memory:
+these columns become FIXED_LEN_BYTE_ARRAY(12), which has the same bytes.
 
-A value is the nanoseconds of a day and the day's Julian number. Java writes times before 1970 as the day after and
+A value is the nanoseconds of a day and the day's Julian number. Java writes times before 1970 as the next day with
 negative nanoseconds.
 """
 
@@ -43,7 +43,7 @@ _EPOCH_DAY = 2_440_588
 _SECONDS_PER_DAY = 86_400
 _NANOS_PER_DAY = _SECONDS_PER_DAY * NANOS_PER_SECOND
 _NEAR_DAYS = 106_000
-"""Days around the epoch that 64 bits of nanoseconds hold, with some to spare."""
+"""The days around the epoch that fit into 64 bits of nanoseconds, with some to spare."""
 _PARTS = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 
 Int64s = npt.NDArray[np.int64]
@@ -78,15 +78,15 @@ def _make_raw(column: Struct) -> None:
 
 
 def is_raw(t: pa.DataType) -> bool:
-    """Whether this is the Arrow type of such columns; Paimon's own types are stored as it in no other case."""
+    """Whether this is the Arrow type of such columns; no other type of Paimon is stored as it."""
     return bool(t == pa.binary(RAW_BYTES))
 
 
 def timestamps(raw: pa.Array, t: DataType) -> pa.Array:
     """Timestamps of the type from their raw form; finer digits than the type's are cut off.
 
-    Raises UnreadableValue for a value that 64 bits cannot hold in the unit of the type, DamagedFile for a type that is
-    not a timestamp.
+    Raises UnreadableValue for a value that does not fit into 64 bits in the unit of the type, DamagedFile for a type
+    that is not a timestamp.
     """
     target = arrow_type(t)
     if t.root not in TIMESTAMPS:
@@ -115,13 +115,13 @@ def _units(days: Int64s, nanos: Int64s, t: DataType, units_per_second: int) -> I
     far = _first_outside(seconds, fractions, units_per_second)
     if far is not None:
         raise UnreadableValue(beyond_64_bits(t, int(seconds[far]), int(nanos[far])))
-    # A product that wraps comes back into range with the fraction.
+    # If the product wraps around, adding the fraction brings it back into range.
     units: Int64s = seconds * units_per_second + fractions
     return units
 
 
 def _first_outside(seconds: Int64s, fractions: Int64s, units_per_second: int) -> int | None:
-    """Position of a value that 64 bits of the unit cannot hold."""
+    """The position of a value that does not fit into 64 bits of the unit."""
     first = divmod(-(1 << 63), units_per_second)
     last = divmod((1 << 63) - 1, units_per_second)
     early = (seconds < first[0]) | (seconds == first[0]) & (fractions < first[1])

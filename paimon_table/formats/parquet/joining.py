@@ -1,10 +1,10 @@
-"""Parquet files joined into one: the join copies row groups as they are and rewrites only the footer.
+"""Joins Parquet files into one: it copies row groups unchanged and rewrites only the footer.
 
-Implements the format's offsets: footer, row groups and column chunks hold offsets from the start of the file. Pages
-hold none, so pages and their checksums stay as they are. Footer fields that this module does not know (page indexes,
-bloom filters, encryption) point to other parts of the file, so files with such fields are not joined. Files of other
-writers, whose footers have no checksum, are not joined either. The join verifies the checksums of pages: no backup
-would have a better copy of the new file with a damaged page.
+Implements the format's offsets: footer, row groups and column chunks have offsets from the start of the file. Pages
+have none, so pages and their checksums stay unchanged. Other footer fields (page indexes, bloom filters, encryption)
+point to other parts of the file, so files with such fields are not joined. Files of other writers, whose footers have
+no checksum, are not joined either. The join verifies the checksums of pages, because no backup would have a good copy
+of a new file with a damaged page.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from paimon_table.formats.parquet.thrift_compact import (
 )
 
 LEAST_GROUP_BYTES = 1 << 19
-"""Row groups that are smaller on average are not worth keeping: readers pay for each row group.
+"""Row groups that are smaller on average are rewritten, because each row group costs readers time.
 
 With 25,000 rows of 16 columns in 0.8 MB, reading all columns costs as much per row as with five times as many rows;
 reading two costs a tenth more.
 """
 
 _COPIED_BYTES = 8 << 20
-"""At a time."""
+"""The bytes that are copied at a time."""
 
 _VERSION, _SCHEMA, _NUM_ROWS, _ROW_GROUPS, _KEY_VALUES, _CREATED_BY, _COLUMN_ORDERS = range(1, 8)
 _ALIKE = (_VERSION, _SCHEMA, _KEY_VALUES, _CREATED_BY, _COLUMN_ORDERS)
@@ -56,7 +56,7 @@ _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 
 @dataclass(frozen=True, slots=True)
 class ParquetPart:
-    """The footer of a file that can become a part of another one."""
+    """The footer of a file that can be joined with others."""
 
     footer: Struct
 
@@ -75,7 +75,7 @@ class ParquetPart:
 
 
 def parquet_part(stream: pa.NativeFile, file_name: str, codec: str) -> ParquetPart | None:
-    """The file as a part of others, None where it cannot be one or is compressed otherwise than with ``codec``.
+    """The file as a part; None if it cannot be joined or has another compression than ``codec``.
 
     Raises DamagedFile.
     """
@@ -106,11 +106,11 @@ def _is_movable(group: Struct, codec: int | None) -> bool:
 
 
 Opening = Callable[[], AbstractContextManager[pa.NativeFile]]
-"""Opens a file; they are open one after the other, however many there are."""
+"""Opens a file; only one file is open at a time."""
 
 
 def join_parquet(out: pa.NativeFile, name: str, parts: Sequence[tuple[Opening, ParquetPart]]) -> None:
-    """Write all row groups of the parts, which are alike, in their order, as the file ``name``; raises DamagedFile."""
+    """Write all row groups of similar parts, in order, as the file ``name``. Raises DamagedFile."""
     out.write(MAGIC)
     groups: list[Struct] = []
     for opening, part in parts:
@@ -130,7 +130,7 @@ def join_parquet(out: pa.NativeFile, name: str, parts: Sequence[tuple[Opening, P
 
 
 def _copy(stream: pa.NativeFile, begin: int, end: int, out: pa.NativeFile) -> None:
-    """The pages of a row group, which stand side by side."""
+    """Copy the pages of a row group, which are adjacent."""
     checks = PageChecks()
     for at in range(begin, end, _COPIED_BYTES):
         data = _read(stream, at, min(end - at, _COPIED_BYTES))
@@ -161,7 +161,7 @@ def _columns(group: Struct) -> Iterable[Struct]:
 
 
 def _moved(group: Struct, distance: int, ordinal: int) -> Struct:
-    """The row group ``distance`` bytes further back, as number ``ordinal`` of its file."""
+    """The row group moved by ``distance`` bytes, as number ``ordinal`` of its file."""
     chunks = [
         {
             **_shifted(chunk, (_CHUNK_OFFSET,), distance),
@@ -179,7 +179,7 @@ def _moved(group: Struct, distance: int, ordinal: int) -> Struct:
 
 
 def _shifted(fields: Struct, offsets: Sequence[int], distance: int) -> Struct:
-    """The struct with offsets moved; 0 stands for a missing one."""
+    """The struct with moved offsets; 0 means a missing offset."""
     moved = dict(fields)
     for field in offsets:
         if field in moved and moved[field].data:

@@ -1,7 +1,7 @@
-"""How many values the leaves of nested Parquet columns have, compared with the footer.
+"""Compares the numbers of values in nested Parquet columns with the footer.
 
-The headers of pages have no checksum. Where a header says too few values, a flat column has too few rows, which Arrow
-notices; arrays and maps only lose items. A column chunk has one level for each item, and one for each array or map
+The headers of pages have no checksum. If a header states too few values, a flat column has too few rows, which Arrow
+detects, but arrays and maps only lose items. A column chunk has one level for each item, and one for each array or map
 without items.
 """
 
@@ -23,7 +23,7 @@ def level_counts(rows: pa.Table) -> Mapping[str, int]:
 
 
 def check_level_counts(metadata: pq.FileMetaData, groups: Iterable[int], found: Mapping[str, int]) -> None:
-    """DamagedFile when the row groups have other numbers of levels than were found in their rows."""
+    """Raises DamagedFile if the row groups have other numbers of levels than their rows."""
     if not found:
         return
     columns = [f.name for f in metadata.schema.to_arrow_schema() for _ in range(_leaf_number(f.type))]
@@ -34,7 +34,7 @@ def check_level_counts(metadata: pq.FileMetaData, groups: Iterable[int], found: 
                 expected[name] += group.column(number).num_values
     for name, count in expected.items():
         if count != found[name]:
-            raise DamagedFile(f"column {name!r} gives {found[name]} values, the footer says {count}")
+            raise DamagedFile(f"column {name!r} has {found[name]} values, but the footer states {count}")
 
 
 def _repeats(t: pa.DataType) -> bool:

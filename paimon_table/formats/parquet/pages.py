@@ -1,6 +1,6 @@
-"""The pages of a Parquet file as they stand one behind the other: whether their checksums hold.
+"""Verifies the checksums of consecutive pages of a Parquet file.
 
-A page is a header, which is a Thrift struct, and the number of bytes in the header, whose CRC-32 the header has too.
+A page is a header, which is a Thrift struct, and its data. The header has the size and the CRC-32 of the data.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _LONGEST_HEADER = 1 << 20
 
 
 class PageChecks:
-    """Takes bytes as they come, which are whole pages in the end."""
+    """Checks pages whose bytes arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._waiting = b""
-        """The begin of a header."""
+        """The first bytes of an incomplete header."""
         self._left = 0
-        """How many bytes of the page are still to come."""
+        """The number of missing bytes of the page."""
         self._checksum = 0
         self._wanted = 0
 
     def add(self, data: bytes) -> None:
-        """The next bytes; raises DamagedFile where a page contradicts its checksum or has none."""
+        """Add the next bytes; raises DamagedFile if a page contradicts its checksum or has none."""
         view = memoryview(data)
         while view:
             if not self._left:
@@ -43,12 +43,12 @@ class PageChecks:
                 raise DamagedFile("the checksum of a page is wrong")
 
     def close(self) -> None:
-        """There are no more bytes; raises DamagedFile where a page is not whole."""
+        """End the input; raises DamagedFile if the last page is incomplete."""
         if self._left or self._waiting:
             raise DamagedFile("a row group ends inside of a page")
 
     def _begin(self, view: memoryview) -> memoryview:
-        """Take the header of the next page; gives the bytes after it, or nothing if the header is incomplete."""
+        """Read the header of the next page; returns the bytes after it, or none if the header is incomplete."""
         known = len(self._waiting)
         for most in (_USUAL_HEADER, _LONGEST_HEADER):
             data = self._waiting + bytes(view[:most])

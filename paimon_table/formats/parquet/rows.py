@@ -1,7 +1,7 @@
 """The rows of a Parquet file, in batches of about equal size in memory, with INT96 in its full range and precision.
 
 Java Paimon reads nanoseconds from INT96 only, and pyarrow writes either all timestamps of a file as INT96 or none.
-INT96 holds every timestamp; an Arrow value in nanoseconds holds only the years 1677 to 2262.
+INT96 can store every timestamp; an Arrow value in nanoseconds only the years 1677 to 2262.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def _is_nanoseconds(t: pa.DataType) -> bool:
 
 _FIRST_ROWS = 64
 _GROWTH = 16
-"""How many times more rows than the one before a batch may have: later rows can be larger than the first ones."""
+"""The largest growth of a batch over the previous one: later rows can be larger than the first ones."""
 
 
 class ParquetRows:
     """An open Parquet file whose INT96 columns come in the unit of their type.
 
-    A context manager. Raises UnreadableValue for a value that 64 bits of this unit cannot hold.
+    A context manager. Raises UnreadableValue for a value that does not fit into 64 bits of this unit.
     """
 
     def __init__(
         self, stream: pa.NativeFile, columns: Sequence[DataField], metadata: pq.FileMetaData | None = None
     ) -> None:
-        # Storage with slow round trips gets few large reads; mapped files need no copy of their pages.
+        # Storage with slow round trips needs few large reads; mapped files need no copy of their pages.
         pre_buffer = not isinstance(stream, pa.MemoryMappedFile)
         self._file = open_parquet(stream, metadata=metadata, pre_buffer=pre_buffer)
         # Arrow gives nanoseconds for INT96 and, rarely, for INT64.
@@ -88,7 +88,7 @@ class ParquetRows:
         for batch in self._file.iter_batches(first_rows, list(groups), columns=list(columns), use_threads=False):
             rows = self._converted(pa.Table.from_batches([batch]))
             self._next_rows = next_rows = min(rows_per_batch(rows), next_rows * _GROWTH)
-            # Holds for the next batch of a row group that is being read.
+            # Applies from the next batch on, even within a row group.
             self._file.reader.set_batch_size(min(batch_rows, next_rows))
             yield rows
 
@@ -107,7 +107,7 @@ class ParquetRows:
 
 
 def _first_rows(types: Sequence[pa.DataType]) -> int:
-    """As many as fit a batch if that is certain."""
+    """The number of rows that certainly fit into a batch."""
     try:
         row_bits: int = sum(t.bit_width for t in types)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Structs in Thrift's compact protocol, as the footers of Parquet files are written: read, and written again.
+"""Reads and writes structs in Thrift's compact protocol, the form of Parquet footers.
 
-Whole numbers stay in the protocol's own unsigned form; ``zigzag`` gives it. A struct that was read is written back byte
-for byte.
+Whole numbers stay in the protocol's unsigned form, which ``zigzag`` computes. Writing a struct that was read gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Entries:
 
 
 def zigzag(value: int) -> int:
-    """The form in which an i16, i32 or i64 is stored."""
+    """The stored form of an i16, i32 or i64."""
     return value << 1 if value >= 0 else (-value << 1) - 1
 
 
@@ -69,7 +69,7 @@ def read_struct_from(data: bytes) -> tuple[Struct, int]:
 
 
 def struct_bytes(fields: Mapping[int, Value]) -> bytes:
-    """The struct as it is stored."""
+    """The stored form of a struct."""
     out = bytearray()
     _write_struct(out, fields)
     return bytes(out)

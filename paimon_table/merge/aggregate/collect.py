@@ -1,6 +1,6 @@
-"""collect: the elements of arrays gathered in one, in order of arrival. With ``distinct`` each element comes once.
+"""collect: the elements of arrays in one array, in order of arrival. With ``distinct`` each element occurs once.
 
-A retract takes away one occurrence of each of its elements. Elements are the same by content, NULL elements count.
+A retract removes one occurrence of each of its elements. Elements are compared by content; NULL is an element.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Collect(ColumnFunction):
 
     @property
     def cleans(self) -> bool:
-        """Whether the next add reduces elements that were accumulated more than once to one."""
+        """Whether the next add reduces repeated accumulated elements to one."""
         element = self.type.element
         return self.distinct and element is not None and not element.is_nested and element.root not in BINARIES
 

@@ -1,4 +1,4 @@
-"""Shared parts of the aggregate functions: the column they are bound to, and the fold of simple ones.
+"""Shared parts of the aggregate functions: their column, and the fold of simple functions.
 
 A simple function is two pure functions of (accumulated value, value of the record).
 """
@@ -33,15 +33,15 @@ class ColumnFunction:
     """Its name in the options."""
     is_commutative: ClassVar[bool] = False
     can_retract: ClassVar[bool] = True
-    """False in those that call ``refuse_retract``."""
+    """False in functions that call ``refuse_retract``."""
     accumulates: ClassVar[bool] = False
-    """Whether a stored value would count again if it came a second time, as in sums and lists."""
+    """Whether a repeated stored value would count again, as in sums and lists."""
     settings: ClassVar[tuple[str, ...]] = ()
-    """The options of the column that the function looks at."""
+    """The options of the column that the function uses."""
 
     @classmethod
     def sample_type(cls, options: FieldOptions) -> DataType:
-        """A type that the function takes with these options of the column."""
+        """A type that the function accepts with these options of the column."""
         return string()
 
     @classmethod
@@ -62,7 +62,7 @@ class ColumnFunction:
 
     @property
     def keeps_single(self) -> bool:
-        """Whether one added value alone always comes out as it is."""
+        """Whether a single added value is always the result."""
         return True
 
     def accumulator(self) -> Accumulator:
@@ -78,14 +78,14 @@ class ColumnFunction:
         return python_values.to_arrow(values, arrow_type(self.type))
 
     def refuse_retract(self) -> NoReturn:
-        """Say that this function cannot take values back."""
+        """Raise an error: this function cannot retract values."""
         raise MalformedRecord(
             f"column {self.column!r}: aggregate function {self.name!r} does not support retraction (-U and -D rows); "
             f"set fields.{self.column}.ignore-retract=true to let it ignore them"
         )
 
     def refuse_retracts(self, is_retract: Mask | None) -> None:
-        """Say so if any value is to be taken back."""
+        """Raise this error if any value is to be retracted."""
         if is_retract is not None and is_retract.any():
             self.refuse_retract()
 
@@ -108,7 +108,7 @@ class NumberFunction(ColumnFunction):
 
 
 class SimpleAccumulator:
-    """Folds with pure functions; an older value is the accumulated one, seen from the newer ones."""
+    """Folds with pure functions; for an older value, the accumulated value is the newer argument."""
 
     __slots__ = ("_add", "_retract", "value")
 
@@ -128,7 +128,7 @@ class SimpleAccumulator:
 
 
 def skipping_nulls(step: Step) -> Step:
-    """The step on two values; where one is NULL the other one is the outcome."""
+    """The step on two values; if one is NULL, the other is the result."""
 
     def stepped(accumulated: Any, value: Any) -> Any:
         if accumulated is None:

@@ -1,4 +1,4 @@
-"""max and min of every type that has an order, bool_or and bool_and as the same of booleans. NULLs are skipped.
+"""max and min of every type that has an order; bool_or and bool_and are max and min of booleans. NULLs are skipped.
 
 Values order as keys do: text and bytes by unsigned bytes, NaN largest, -0.0 below 0.0, false below true.
 """
@@ -70,7 +70,7 @@ class Min(Extreme):
 
 @dataclass(frozen=True, slots=True)
 class BooleanExtreme(Extreme):
-    """The same of truth values: true is the larger one."""
+    """The extreme of booleans: true is larger."""
 
     @classmethod
     def sample_type(cls, options: FieldOptions) -> DataType:
@@ -99,9 +99,9 @@ def _from_integers(integers: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _tournament(normal: pa.Array, starts: Indices, wins: Callable[[pa.Array, pa.Array], pa.Array]) -> Indices:
-    """Per key the position of the value that wins against all others of the key; the earliest of equal ones.
+    """For each key, the position of the value that wins against all others of the key; the earliest of equal ones.
 
-    In each round neighbours of one key meet, so that the rounds are as many as the longest key has binary digits.
+    Each round compares neighbours of one key, so the number of rounds is logarithmic in the most values of a key.
     """
     positions = np.arange(len(normal))
     count = lengths(starts, len(normal))

@@ -14,7 +14,7 @@ from paimon_table.rows.words import Indices
 
 
 def aggregate(function: AggregateFunction, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array:
-    """The value of every key, by vectors where the function can, else by the fold."""
+    """The value of every key: by vectors if the function supports that, else by the fold."""
     if len(starts) == 0:
         return values
     reduced = function.reduce(values, starts, is_retract)
@@ -28,7 +28,7 @@ def fold(
     is_retract: Mask | None,
     from_first: bool = False,
 ) -> pa.Array:
-    """The value of every key by the fold. With ``from_first`` each key starts from its first value as it is."""
+    """The value of every key by the fold. With ``from_first`` each key starts with its first value."""
     plain = function.to_python(values)
     retracts = _retracts(is_retract, len(plain))
     bounds = [*starts.tolist(), len(plain)]

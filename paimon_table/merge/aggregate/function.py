@@ -1,7 +1,7 @@
-"""The contract of an aggregate function: many values of one column of one key in, one value out.
+"""The contract of an aggregate function: it reduces many values of one column of a key to one value.
 
 Implements the calling rules of Paimon's field aggregators. The functions themselves are modules in this folder. Each
-has an ordered fold, which is the definition, and most have a vector form, which gives the same for all keys at once.
+has an ordered fold, which is the definition. Most also have a vector form, which computes all keys at once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Accumulator(Protocol):
     value: Any
 
     def add(self, value: Any) -> None:
-        """Take a value of a record (+I, +U) that is newer than all so far."""
+        """Add a value of a record (+I, +U) that is newer than all so far."""
 
     def add_older(self, value: Any) -> None:
-        """Take a value of a record that is older than the accumulated ones (late records of sequence groups)."""
+        """Add a value of a record that is older than the accumulated ones (late records of sequence groups)."""
 
     def retract(self, value: Any) -> None:
-        """Take back a value of a -U or -D record; MalformedRecord when the function cannot."""
+        """Retract a value of a -U or -D record; raises MalformedRecord if the function cannot retract."""
 
 
 class AggregateFunction(Protocol):
@@ -45,14 +45,14 @@ class AggregateFunction(Protocol):
 
     @property
     def keeps_single(self) -> bool:
-        """Whether one added value alone always comes out as it is."""
+        """Whether a single added value is always the result."""
 
     @property
     def can_retract(self) -> bool:
-        """Whether -U and -D records are not an error to it."""
+        """Whether the function accepts -U and -D records."""
 
     def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
-        """The value of every key at once; None when these inputs need the fold (the caller then folds).
+        """The value of every key at once; None if these inputs need the fold (the caller then folds).
 
         ``values`` are in merge order, grouped by key. ``starts`` are the positions where a key begins; each key has at
         least one value. ``is_retract`` marks the values to retract; None means that all are added. The result has one
@@ -63,7 +63,7 @@ class AggregateFunction(Protocol):
         """A fresh state for one key."""
 
     def to_python(self, values: pa.Array) -> list[Any]:
-        """The values as the accumulator takes them, without loss (also nanoseconds, decimals, nested values)."""
+        """The values in the form for the accumulator, without loss (including nanoseconds, decimals, nested values)."""
 
     def to_arrow(self, values: list[Any]) -> pa.Array:
         """The inverse of ``to_python``, in the column's Arrow type."""

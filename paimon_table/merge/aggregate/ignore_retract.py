@@ -1,4 +1,4 @@
-"""``fields.<column>.ignore-retract``: a function that takes no notice of retracts."""
+"""``fields.<column>.ignore-retract``: a function that ignores retracts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""listagg: texts joined by a delimiter, in order; blank texts are left out. With ``distinct`` each token comes once.
+"""listagg: texts joined by a delimiter, in order; blank texts are left out. With ``distinct`` each token occurs once.
 
-Blank means white space by Java's notion, which has no no-break spaces.
+Blank means white space as in Java, which excludes no-break spaces.
 """
 
 from __future__ import annotations

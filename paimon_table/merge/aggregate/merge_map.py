@@ -1,6 +1,6 @@
-"""merge_map: entries of newer maps replace entries of the same key. A retract removes its keys, whatever their values.
+"""merge_map: entries of newer maps replace entries of the same key. A retract removes its keys, for any values.
 
-Keys are the same by content. Entries keep the order in which their keys first came.
+Keys are compared by content. Entries keep the order in which their keys first arrived.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MergeMap(ColumnFunction):
 
 
 def _newest_entries(maps: pa.MapArray, starts: Indices) -> pa.MapArray:
-    """One map per segment: of each key the last entry, at the place of its first."""
+    """One map per segment, with the last entry of each key at the place of its first."""
     offsets = maps.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = maps.keys.slice(first, last - first), maps.items.slice(first, last - first)

@@ -1,6 +1,6 @@
-"""merge_map_with_keytime: a map of rows where per key the row with the greatest time text wins, the older one on ties.
+"""merge_map_with_keytime: a map of rows. For each key the row with the greatest time text wins, the older one on ties.
 
-A NULL row removes its key, for the moment: a later row with any time brings it back. Rows without time are left out.
+A NULL row removes its key, until a later row with any time restores it. Rows without time are left out.
 """
 
 from __future__ import annotations
@@ -75,5 +75,5 @@ class MergeMapWithKeyTime(ColumnFunction):
 
 
 def _is_later(time: str, other: str) -> bool:
-    """Compared as Java compares texts: by UTF-16 code units."""
+    """Whether a time is greater. As in Java, texts are compared by UTF-16 code units."""
     return time.encode("utf-16-be") > other.encode("utf-16-be")

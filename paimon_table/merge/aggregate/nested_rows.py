@@ -1,4 +1,4 @@
-"""Arrays of rows as small tables: their keys, what NULL in a key means, how rows are ordered and compared."""
+"""Arrays of rows as small tables: their keys, the meaning of NULL in a key, the order and identity of rows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class NestedRows:
     """The treatment of rows with a NULL in their key: ``merge`` = NULL is a value, ``ignore`` = left out, ``error``."""
     sequence: tuple[tuple[int, NullsFirst], ...]
     identity: Identity | None
-    """Of whole rows."""
+    """The identity of whole rows."""
 
     def key_of(self, row: Any) -> Hashable | None:
-        """What distinguishes the key of the row from others; None when the row is left out."""
+        """The identity of the row's key; None if the row is left out."""
         key = tuple(row[at] if same is None else same(row[at]) for at, same in self.key)
         if self.null_strategy != "merge" and any(row[at] is None for at, _ in self.key):
             if self.null_strategy == "error":
@@ -38,7 +38,7 @@ class NestedRows:
         return key
 
     def replaces(self, row: Any, existing: Any) -> bool:
-        """Whether a newer row takes the place of one of the same key: unless its sequence is smaller."""
+        """Whether a newer row replaces one of the same key: unless its sequence is smaller."""
         for at, order in self.sequence:
             new, old = order(row[at]), order(existing[at])
             if new != old:
@@ -46,7 +46,7 @@ class NestedRows:
         return True
 
     def identity_of(self, row: Any) -> Hashable:
-        """What distinguishes the row from rows with other content."""
+        """The identity of the row by its content."""
         identity: Hashable = row if self.identity is None else self.identity(row)
         return identity
 
@@ -66,7 +66,7 @@ def nested_rows(
 
 
 def sample_rows(options: FieldOptions) -> DataType:
-    """A type of column whose rows have the fields that the options name."""
+    """A column type whose rows have the fields in the options."""
     named = dict.fromkeys((*options.nested_key, *options.nested_sequence_fields, "any other field"))
     fields = ", ".join(f"`{name}` STRING" for name in named)
     return parse_type(f"ARRAY<ROW<{fields}>>")

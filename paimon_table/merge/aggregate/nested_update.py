@@ -2,7 +2,7 @@
 
 Without a nested key rows are appended, up to the limit; a retract removes all rows that equal one of its rows. With a
 nested key a newer row replaces the row of its key, unless its nested sequence is smaller. At the limit no new keys are
-taken; a retract removes keys.
+added; a retract removes keys.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class NestedUpdate(ColumnFunction):
 
 
 class _KeyedAccumulator:
-    """Rows by their key. A value set from outside is looked at when the next record comes."""
+    """Rows by their key. A value set from outside is parsed at the next record."""
 
     __slots__ = ("_by_key", "_limit", "_plain", "_rows")
 

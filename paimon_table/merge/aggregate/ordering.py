@@ -11,7 +11,7 @@ from paimon_table.types import CHARACTERS, Root
 
 
 def order_key(root: Root) -> Callable[[Any], Any] | None:
-    """A function from non-null values of the type to what sorts like them; None where they do so themselves."""
+    """A function that maps non-null values of the type to sort keys; None if the values themselves sort correctly."""
     if root in CHARACTERS:
         return str.encode
     if root in {Root.FLOAT, Root.DOUBLE}:
@@ -21,7 +21,7 @@ def order_key(root: Root) -> Callable[[Any], Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class NullsFirst:
-    """From values to what sorts like them, with NULL as the smallest."""
+    """Maps values to sort keys, with NULL as the smallest."""
 
     root: Root
 

@@ -1,6 +1,6 @@
-"""The functions whose result is one of the values as it is: the first or last, with or without NULLs, primary keys.
+"""The functions whose result is one of the values: the first or last, with or without NULLs, and primary keys.
 
-They only say which value it is, so a merge of whole rows can take all of them at once.
+They only return the position of the value, so a merge of whole rows can take all columns at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from paimon_table.rows.words import Indices
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Per key the position of its value; ``is_null`` marks the keys whose value is NULL, None when there are none."""
+    """For each key the position of its value; ``is_null`` marks the keys whose value is NULL, None if there are
+    none."""
 
     positions: Indices
     is_null: Mask | None = None
@@ -36,7 +37,7 @@ class PickingFunction(ColumnFunction):
     """Whether it matters which values are NULL."""
 
     def pick(self, is_valid: Mask | None, starts: Indices, total: int, is_retract: Mask | None) -> Picked:
-        """Where the value of each key is, among ``total`` values; ``is_valid`` None means that none is NULL."""
+        """The position of each key's value among ``total`` values; ``is_valid`` None means that none is NULL."""
         raise NotImplementedError
 
     def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
@@ -46,7 +47,7 @@ class PickingFunction(ColumnFunction):
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKey(PickingFunction):
-    """primary-key: the newest value, even a retract's; where it is used, all values are the same."""
+    """primary-key: the newest value, even of a retract; all values of a key are equal."""
 
     name: ClassVar[str] = "primary-key"
 
@@ -132,7 +133,7 @@ class FirstNotNullValue(FirstNonNullValue):
 
 
 class _FirstAccumulator:
-    """Keeps the first value it saw. An older value replaces it, the latest of several such, whatever their order."""
+    """Keeps the first value. An older value replaces it; of several older values, the last added counts."""
 
     __slots__ = ("_function", "_has_value", "value")
 
@@ -156,7 +157,7 @@ class _FirstAccumulator:
 
 
 class _FirstNonNullAccumulator:
-    """Keeps the first non-null value it saw. An older value replaces it, even NULL."""
+    """Keeps the first non-null value. An older value replaces it, even NULL."""
 
     __slots__ = ("_function", "_has_value", "value")
 

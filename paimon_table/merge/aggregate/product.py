@@ -77,7 +77,7 @@ class Product(NumberFunction):
         return numeric.wrapped(self.column, self.type, signed)
 
     def _quotient(self, dividend: Decimal, divisor: Decimal) -> Decimal:
-        """The exact quotient; an error when it has no finite decimal form."""
+        """The exact quotient; raises an error if it has no finite decimal form."""
         rest = (Fraction(dividend) / Fraction(divisor)).denominator
         for factor in (2, 5):
             while rest % factor == 0:

@@ -1,6 +1,6 @@
-"""Aggregate functions by name, bound to a column after checking that they take its type.
+"""Aggregate functions by name, bound to a column after a check of its type.
 
-Implements the type checks of Paimon's aggregate functions, which Java makes when the first writer or reader opens.
+Implements the type checks of Paimon's aggregate functions. Java does them when the first writer or reader opens.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Bitmap64(BitmapUnion):
 
 
 class _BitmapAccumulator:
-    """The first bitmap stays as it is until a second one comes."""
+    """Parses the first bitmap only when a second one arrives."""
 
     __slots__ = ("_bitmaps", "_function", "_plain")
 

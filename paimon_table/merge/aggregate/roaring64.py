@@ -1,8 +1,8 @@
 """The serialised form of Java's ``Roaring64Bitmap``: a radix tree over the upper 48 bits, then containers.
 
-It is another form than the portable 64-bit one. Containers hold the lower 16 bits of values, in the bodies of the
-portable 32-bit form. So bitmaps are converted through that form, one 32-bit bitmap per value of the upper 32 bits. All
-numbers are little-endian but the key of a leaf.
+It differs from the portable 64-bit form. Containers have the lower 16 bits of values, in the bodies of the portable
+32-bit form. So bitmaps are converted through that form, one 32-bit bitmap per value of the upper 32 bits. All numbers
+except the key of a leaf are little-endian.
 
     tag (0 = empty, 1 = not), number of keys (8 bytes), nodes depth first, containers
     node      type (1), children (2), prefix length (1), prefix, body by type, then the children in key order
@@ -29,7 +29,7 @@ _LARGEST_ARRAY = 4096
 _NOT_TRIMMED = -2
 _HAS_RUNS, _NO_RUNS = 12347, 12346
 _OFFSETS_FROM = 4
-"""Number of containers from which a portable bitmap with runs has offsets."""
+"""The least number of containers with which a portable bitmap with runs has offsets."""
 
 
 _NODE, _NUMBER, _COUNT = struct.Struct("<bhb"), struct.Struct("<q"), struct.Struct("<I")
@@ -42,7 +42,7 @@ _Container = tuple[int, int, int, bytes]
 
 
 def parse_tree(data: bytes) -> dict[int, BitMap]:
-    """The bitmaps by the upper 32 bits of their values; CorruptFile when the bytes are not of this form."""
+    """The bitmaps by the upper 32 bits of their values; raises CorruptFile if the bytes do not have this form."""
     try:
         return _parse(data)
     except (struct.error, IndexError, KeyError) as error:
@@ -81,7 +81,7 @@ def _parse(data: bytes) -> dict[int, BitMap]:
 
 
 def _leaves(data: bytes) -> tuple[dict[int, int], int]:
-    """Upper 48 bits by container number, and where the nodes end."""
+    """The upper 48 bits by container number, and the end of the nodes."""
     keys = {}
     at, pending = _NODES_AT, 1
     while pending:
@@ -196,7 +196,7 @@ def _nodes(keys: Sequence[bytes], start: int, stop: int, depth: int) -> Iterator
 
 
 def _branches(kind: int, branches: Sequence[int]) -> bytes:
-    """The body of a node: which key bytes it has children for. Words are packed from their upper end."""
+    """The body of a node: the key bytes of its children. Words are packed from their upper end."""
     if kind == _NODE256:
         return sum(1 << b for b in branches).to_bytes(32, "little")
     if kind == _NODE48:

@@ -1,4 +1,4 @@
-"""Vector building blocks over segments: values grouped by key, each key's values next to each other and in order.
+"""Vector operations over segments: values grouped by key, each key's values adjacent and in order.
 
 ``starts`` are the positions where a key begins; every key has at least one value.
 """
@@ -27,7 +27,7 @@ class Chosen:
     is_retract: Mask | None
 
     def spread(self, reduced: pa.Array) -> pa.Array:
-        """One value per key of the segments chosen from: NULL for the keys that have none left."""
+        """One value per key of the original segments: NULL for keys without a chosen value."""
         if len(reduced) == len(self.has):
             return reduced
         return reduced.take(pa.array(np.cumsum(self.has) - 1, mask=~self.has))
@@ -60,7 +60,7 @@ def non_null(values: pa.Array, starts: Indices, is_retract: Mask | None = None) 
 
 
 def validity(values: pa.Array) -> Mask:
-    """Where a value is not NULL."""
+    """Which values are not NULL."""
     valid: Mask = values.is_valid().to_numpy(zero_copy_only=False)
     return valid
 
@@ -79,8 +79,8 @@ def replace(values: pa.Array, keys: Mask, others: pa.Array) -> pa.Array:
 
 
 def sequential(values: npt.NDArray[np.floating], starts: Indices, operation: np.ufunc) -> npt.NDArray[np.floating]:
-    """Each key's values combined strictly one after the other, as rounding depends on the order; NumPy's own
-    reductions add in pairs.
+    """Each key's values combined strictly in order, because rounding depends on the order; NumPy's reductions add in
+    pairs.
     """
     count = lengths(starts, len(values))
     result = values[starts]

@@ -25,7 +25,7 @@ _THETA_LG_K = 12
 _THETA_FLAGS_AT, _THETA_PROBABILITY_AT = 5, 12
 _THETA_IS_EMPTY, _THETA_IS_SINGLE = 4, 32
 _HLL_LG_K_AT = 3
-"""Byte of a serialised HLL sketch that holds the binary logarithm of its number of buckets."""
+"""The byte of a serialised HLL sketch with the binary logarithm of its number of buckets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """sum: adds numbers, subtracts retracted ones. NULL adds nothing; integers wrap around, decimals overflow to NULL.
 
-An intermediate overflow of a decimal counts even if later values would bring the sum back. So sums of decimals near the
-limit are folded in order. A wrapped sum is the same in whatever order and however often it is merged.
+An intermediate overflow of a decimal makes the sum NULL, even if later values would reduce it again. So sums of
+decimals near the limit are folded in order. A wrapped integer sum does not depend on the order and number of merges.
 
-count: how many values are not NULL, less the retracted ones. A stored row cannot distinguish a count from a value that
-is not counted yet. So arriving values are replaced by their count (1, or 0 for NULL), and merging only adds. Paimon had
-this function up to 0.8 without that step.
+count: the number of values that are not NULL, minus the retracted ones. A stored row cannot distinguish a count from a
+value that is not counted yet. So arriving values are replaced by their count (1, or 0 for NULL), and merging only adds.
+Up to version 0.8, Paimon had this function without that step.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sum(NumberFunction):
         return self._checked(chosen, reduced, int(magnitudes.max() / numeric.SAFE), magnitudes)
 
     def _checked(self, chosen: Chosen, reduced: pa.Array, peak: int, magnitudes: npt.NDArray[Any]) -> pa.Array:
-        """``reduced``, with the keys folded whose sum may have left the range on its way."""
+        """``reduced``, with a fold for keys whose intermediate sum may have left the range."""
         if not self._may_overflow(chosen, peak, len(magnitudes)):
             return reduced
         near = np.add.reduceat(magnitudes, chosen.starts) > numeric.largest(self.type) * numeric.SAFE

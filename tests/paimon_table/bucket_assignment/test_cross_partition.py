@@ -284,7 +284,7 @@ def test_rows_placed_by_a_state_that_is_gone_are_refused(tmp_path: Path) -> None
     driver.compact()
     for file in (1, 2):
         table.io.delete(table.paths.snapshot_file(file))
-    with pytest.raises(CommitConflict, match=r"snapshot 1, by which .* is gone"):
+    with pytest.raises(CommitConflict, match=r"snapshot 1, from which .* no longer exists"):
         table.new_commit("late").commit(1, messages, {})
 
 

@@ -127,7 +127,7 @@ def test_a_commit_that_is_carried_out_after_the_client_gave_up_is_there_once(
     driver = driver_of(server, tmp_path)
     messages = messages_of(driver, 0)
     server.faults += ["late"]
-    with pytest.raises(Unanswered, match="did not say what became of POST"):
+    with pytest.raises(Unanswered, match="did not confirm POST"):
         driver.table.new_commit("driver").commit(1, messages, {})
     if not is_late:
         server.finish_late()
@@ -332,7 +332,7 @@ def test_a_token_that_changes_is_used_from_then_on(new_server: RestServer) -> No
     catalog.create(ORDERS, orders_schema())
     new_server.token = "two"
     assert catalog.names() == [ORDERS]
-    with pytest.raises(SinkUnavailable, match=r"does not take the token .*check catalog\.token") as refused:
+    with pytest.raises(SinkUnavailable, match=r"rejects the token .*check catalog\.token") as refused:
         catalog_of(new_server, token=lambda: "old").check()
     assert not isinstance(refused.value, Outage)
     assert "old" not in str(refused.value)
@@ -431,11 +431,11 @@ def test_tables_that_this_machine_cannot_reach_are_refused_with_the_place(new_se
     catalog.create(ORDERS, orders_schema())
     table = new_server.table("lake", "orders")
     here, table.root = table.root, Path("/nowhere/orders")
-    with pytest.raises(SinkUnavailable, match=r"is in file:/nowhere/orders.* reaches the same storage"):
+    with pytest.raises(SinkUnavailable, match=r"names file:/nowhere/orders.* reaches the same storage"):
         catalog.find(ORDERS)
     table.root = here
     new_server.location = "oss://bucket/orders"
-    with pytest.raises(UnsupportedFeature, match=r"is in oss://bucket/orders.* 'oss' is not supported"):
+    with pytest.raises(UnsupportedFeature, match=r"names oss://bucket/orders.* 'oss' is not supported"):
         catalog.find(ORDERS)
     new_server.location, new_server.is_external = None, True
     with pytest.raises(UnsupportedFeature, match="is external"):

@@ -54,7 +54,7 @@ def test_deleting_what_is_not_live_is_a_conflict(delta: list[ManifestEntry]) -> 
 
 
 def test_adding_what_is_live_is_a_conflict() -> None:
-    assert "in the table already" in (find_conflict(state(data_file("a")), [entry(ADD, "a")], KEY_TYPES) or "")
+    assert "already in the table" in (find_conflict(state(data_file("a")), [entry(ADD, "a")], KEY_TYPES) or "")
 
 
 @pytest.mark.parametrize(
@@ -164,5 +164,5 @@ def test_rows_that_others_added_since_keys_were_placed_are_a_conflict(
 def test_keys_placed_by_a_state_that_the_table_went_back_from_are_a_conflict() -> None:
     table = {n: snapshot(n, CommitKind.COMPACT) for n in range(1, 4)}
     for seen in (SnapshotIdentity(3, "other"), SnapshotIdentity(2, "other"), SnapshotIdentity(4, "u4")):
-        assert "is gone" in (find_unseen_rows(seen, TableState(snapshot=table[3]), table.get) or "")
-    assert "is gone" in (find_unseen_rows(SnapshotIdentity(2, "u2"), TableState(), table.get) or "")
+        assert "no longer exists" in (find_unseen_rows(seen, TableState(snapshot=table[3]), table.get) or "")
+    assert "no longer exists" in (find_unseen_rows(SnapshotIdentity(2, "u2"), TableState(), table.get) or "")

@@ -60,7 +60,7 @@ def test_orc_files_with_char_keys_get_no_rows_after_a_change_of_the_format(tmp_p
     schema_file = path / "schema" / "schema-0"
     schema_file.write_text(schema_file.read_text().replace("VARCHAR(5)", "CHAR(5)").replace('"orc"', '"parquet"'))
 
-    with pytest.raises(UnsupportedFeature, match=r"data-.*\.orc holds key column 'k' of type CHAR\(5\)"):
+    with pytest.raises(UnsupportedFeature, match=r"data-.*\.orc has key column 'k' of type CHAR\(5\)"):
         TableDriver(Table.open(str(path)), tmp_path / "lookup").commit([["+I", "ab   ", 2]])
 
 

@@ -394,7 +394,7 @@ def test_wrong_row_count_is_reported(tmp_path: Path) -> None:
     ctx = context(tmp_path, {"id": "INT"})
     meta = write(ctx, table(ctx, [[1]]))
 
-    with pytest.raises(CorruptFile, match=r"data-0a1b-3\.parquet .*it has 1 rows, its manifest says 2"):
+    with pytest.raises(CorruptFile, match=r"data-0a1b-3\.parquet .*it has 1 rows, but its manifest states 2"):
         read_key_value_file(ctx, bucket_dir(ctx), replace(meta, row_count=2))
 
 

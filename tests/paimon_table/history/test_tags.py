@@ -199,7 +199,7 @@ def test_no_tag_is_left_of_a_snapshot_that_expires_while_it_is_tagged() -> None:
         io.disk.files.pop(path)
 
     io.lose_answer = expiring
-    with pytest.raises(ConfigError, match="has expired while it was tagged"):
+    with pytest.raises(ConfigError, match="expired while it was tagged"):
         create_tag(TagStore(io, table.paths), "t", path, now=datetime.now, retained_ms=None)
 
     assert tagged(table) == {}

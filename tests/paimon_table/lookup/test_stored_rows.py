@@ -237,7 +237,7 @@ def test_a_full_disk_is_told_with_the_directory(tmp_path: Path, monkeypatch: pyt
 
     rows = _rows(_INT, [(1,)])
     monkeypatch.setattr("paimon_table.lookup.cache.LookupFileWriter.append", write)
-    with pytest.raises(LocalDiskFull, match=rf"{tmp_path} \(No space left on device\).*make room there"):
+    with pytest.raises(LocalDiskFull, match=rf"{tmp_path} \(No space left on device\).*free some space there"):
         LookupCache(str(tmp_path)).build("t/a", _words(_INT), rows.schema, [rows])
     assert _names(tmp_path) == []
 

@@ -153,7 +153,7 @@ def test_a_file_of_an_immense_number_does_not_make_the_look_endless(root: Path, 
     shutil.copy(root / f"{name}-1", root / f"{name}-99999999999999999")
     damages = told(root, look(root, tmp_path))
     (own,) = [what for where, what, _ in damages if where == f"{name}-99999999999999999"]
-    assert "holds s" in own
+    assert "has the content of s" in own
     assert len(damages) == 1001, "the first thousand of the gap"
 
 

@@ -358,7 +358,7 @@ def test_rows_are_never_written_behind_those_that_wait(tmp_path: Path) -> None:
     driver = by_day(tmp_path)
     driver.commit([["+I", 1, 1, "a"]])
     driver.evolve([SetOption("bucket", "2")])
-    with pytest.raises(BucketCountChanged, match=r"older ones still wait .*'tidemark table compact .*/t'"):
+    with pytest.raises(BucketCountChanged, match=r"older rows still wait .*'tidemark table compact .*/t'"):
         driver.commit([["+I", 1, 2, "a"], ["+I", 1, 2, "b"]])
     driver.commit([["+I", 1, 2, "b"]])
     settle(driver, tmp_path)
@@ -371,7 +371,7 @@ def test_a_writer_that_does_not_know_that_rows_wait_now_is_refused(tmp_path: Pat
     driver.commit([["+I", 1, 1]])
     rescale(driver.table, POSTPONED, Job(WriterEnvironment(str(tmp_path / "job"))))
     fresh(driver, tmp_path).commit([["+I", 1, 2]])
-    with pytest.raises(BucketCountChanged, match="older ones still wait"):
+    with pytest.raises(BucketCountChanged, match="older rows still wait"):
         driver.commit([["+I", 1, 3]])
     settle(driver, tmp_path)
     assert fresh(driver, tmp_path).content() == [[1, 2]]
@@ -432,7 +432,7 @@ def test_a_compaction_of_fixed_buckets_that_a_rescale_overtakes_is_done_again(tm
 
 
 def test_postponing_single_partitions_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="leave --partition out"):
+    with pytest.raises(ConfigError, match="remove --partition"):
         rescale(by_day(tmp_path).table, POSTPONED, Job(WriterEnvironment(str(tmp_path / "job"))), lambda _: True)
 
 

@@ -266,13 +266,13 @@ def test_what_the_other_options_forbid_is_refused_before_a_row_is_read(
 @pytest.mark.parametrize(("old", "new"), [(2, -1), (-1, 2)])
 def test_single_partitions_do_not_become_dynamic_or_fixed(tmp_path: Path, old: int, new: int) -> None:
     table = by_day(tmp_path, old)
-    with pytest.raises(UnsupportedFeature, match=r"in all partitions or in none: .* leave --partition out"):
+    with pytest.raises(UnsupportedFeature, match=r"in all partitions or in none.* remove --partition"):
         rescale(table.table, new, job(tmp_path), chosen=lambda _: True)
 
 
 def test_rows_that_move_between_partitions_keep_dynamic_buckets(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", COLUMNS, ["k"], ["dt"], {"bucket": "-1"}, MemoryFileIO())
-    with pytest.raises(UnsupportedFeature, match=r"with rows that move .* holds the partition columns"):
+    with pytest.raises(UnsupportedFeature, match=r"with rows that move .* includes the partition columns"):
         rescale(table, 2, job(tmp_path))
 
 

@@ -90,7 +90,7 @@ def test_rows_that_arrive_meanwhile_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "key", "columns", "words"),
     [
-        (APPEND, [], [], "names no columns to sort by; give them, or set the option 'clustering.columns'"),
+        (APPEND, [], [], "no columns to sort .*by; name them, or set the option 'clustering.columns'"),
         (APPEND, [], ["bb"], "has no column 'bb'; did you mean 'b'"),
         (APPEND, [], ["l"], "cannot be sorted by 'l', which is nested"),
         ({"bucket": "1"}, ["p", "b"], ["a"], "cannot be sorted: its rows are in the order of the primary key"),

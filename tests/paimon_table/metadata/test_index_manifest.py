@@ -151,5 +151,5 @@ def test_a_table_without_buckets_has_many_files_with_vectors_in_a_partition() ->
     assert conflict(add(of("d", "data-3"), 1)) is None
     assert conflict(delete(a), delete(b), add(of("d", "data-1", "data-2"))) is None
     assert "c of bucket 0 is no longer live" in str(conflict(delete(c)))
-    assert "data-3 of bucket 0 has got another deletion vector" in str(conflict(add(c)))
+    assert "data-3 of bucket 0 has another deletion vector now" in str(conflict(add(c)))
     assert "another HASH" in str(conflict(add(hashes("k"))))

@@ -317,7 +317,7 @@ def test_entries_go_from_manifest_to_manifest_as_they_are_stored() -> None:
     assert [(one.kind, one.identity, one.facts) for one in stored] == [(e.kind, e.identity, e.facts) for e in entries]
     ((_, again, inside),) = encode_manifests(stored, "zstd", ["m"], 1 << 30)
     assert (again, inside) == (data, stored)
-    with pytest.raises(CorruptFile, match="has 2500 entries, its list says 2499"):
+    with pytest.raises(CorruptFile, match="has 2500 entries, but its list states 2499"):
         decode_stored(data, "/t/manifest/m", 2499)
 
 

@@ -117,7 +117,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(snapshot: Snapshot) -> None
     [('"properties"', '"pRoperties"'), ('"properties"', '"other"'), ("tidemark.checksum", "tidemark.chunk")],
 )
 def test_a_checksum_under_a_damaged_name_is_missed(before: str, after: str) -> None:
-    with pytest.raises(CorruptFile, match="holds the checksum"):
+    with pytest.raises(CorruptFile, match="has the checksum"):
         from_json(to_json(FULL).replace(before, after))
 
 

@@ -165,7 +165,7 @@ def test_an_option_of_paimon_that_is_not_supported_is_called_so(name: str) -> No
     "name", ["branch", "scan.fallback-branch", "scan.primary-branch", "scan.fallback-delta-branch"]
 )
 def test_a_branch_in_the_place_of_the_table_is_refused(name: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=f"'{name}' .* no branch in its place; remove the option"):
+    with pytest.raises(UnsupportedFeature, match=f"'{name}' .* not a branch; remove the option"):
         parse_options({name: "b"}, SCHEMA)
 
 

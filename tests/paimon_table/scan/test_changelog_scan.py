@@ -52,7 +52,7 @@ def test_ranges_are_inclusive_and_checked(tmp_path: Path) -> None:
     assert driver.changes(3, 3) == []
     with pytest.raises(ConfigError, match="it has the snapshots 1 to"):
         driver.changes(0, 2)
-    with pytest.raises(ConfigError, match="choose a range inside"):
+    with pytest.raises(ConfigError, match="choose a range within"):
         driver.changes(1, 99)
 
 

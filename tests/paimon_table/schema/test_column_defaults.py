@@ -102,5 +102,5 @@ def test_a_default_stays_when_the_schema_changes(tmp_path: Path) -> None:
 
 def test_a_default_that_decides_where_a_row_lies_is_refused() -> None:
     schema = schema_with("INT", "7", {"primary-key.nullable": "true"})
-    with pytest.raises(UnsupportedFeature, match="in which partition or bucket"):
+    with pytest.raises(UnsupportedFeature, match="the partition or bucket of a row"):
         column_defaults(replace(schema, primary_keys=("k", "v")))

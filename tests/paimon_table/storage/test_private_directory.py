@@ -120,7 +120,7 @@ def test_a_directory_where_others_may_rename_is_left_for_the_systems_one(
     assert f"{loose} can be written by other users and has no sticky bit" in caplog.text
 
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(loose))
-    with pytest.raises(ConfigError, match=r"no sticky bit.*set spark\.local\.dir"):
+    with pytest.raises(ConfigError, match=r"no sticky bit.*Set spark\.local\.dir"):
         private_root(str(loose / "again"))
 
 
@@ -145,7 +145,7 @@ def test_a_root_that_another_user_put_in_place_of_a_removed_one_is_refused(paren
     os.rename(parent / own_name(), parent / "moved")
     (parent / own_name()).mkdir(mode=0o777)
     os.chown(parent / own_name(), STRANGER, STRANGER)
-    with pytest.raises(SinkUnavailable, match=f"{own_name()} belongs to user {STRANGER}, so nothing in it is used"):
+    with pytest.raises(SinkUnavailable, match=f"{own_name()} belongs to user {STRANGER}, so Tidemark does not use it"):
         spool.give("plan", 1)
 
 

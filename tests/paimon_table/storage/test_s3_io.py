@@ -321,7 +321,7 @@ def test_certificates_that_cannot_be_read_are_told(
     monkeypatch.setenv("AWS_CA_BUNDLE", str(file))
     with pytest.raises(ConfigError, match="AWS_CA_BUNDLE"):
         io.exists("s3://warehouse/t/key")
-    with pytest.raises(ConfigError, match="no name of a bucket"):
+    with pytest.raises(ConfigError, match="not a valid bucket name"):
         io.exists("s3://ware house/t/key")
 
 

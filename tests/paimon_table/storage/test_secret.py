@@ -49,7 +49,7 @@ def test_tasks_get_a_reference_where_their_processes_have_the_secret_and_the_tex
 
 
 def test_a_process_that_was_started_before_says_what_to_do() -> None:
-    with pytest.raises(ConfigError, match=r"did not reach this process .*AWS client"):
+    with pytest.raises(ConfigError, match=r"lacks a secret .*AWS client"):
         Secret("TIDEMARK_SECRET_unknown").reveal()
 
 

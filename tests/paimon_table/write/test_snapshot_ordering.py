@@ -140,7 +140,7 @@ def test_file_of_unknown_origin_is_refused(tmp_path: Path) -> None:
     (bucket, (file,)) = next(iter(ordered.state().files.items()))
     ctx = ordered.table.context
     unknown = data_file(file.file_name, file_source=None)
-    with pytest.raises(UnsupportedFeature, match="does not say whether a flush or a compaction"):
+    with pytest.raises(UnsupportedFeature, match="does not state whether a flush or a compaction"):
         read_key_value_file(ctx, ctx.bucket_dir(bucket), unknown)
 
 

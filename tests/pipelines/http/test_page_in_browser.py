@@ -142,7 +142,7 @@ def test_the_page_is_live(page: LivePage, browser: Chrome) -> None:
     wait_for(browser, "Records read\n148")
     assert len(browser.find_elements(By.CSS_SELECTOR, "svg rect")) >= 5 * 4
     page.state.enter(Phase.FAILED, "the disk is full")
-    wait_for(browser, "the web page with its token say more")
+    wait_for(browser, "the web page with its token")
     assert "disk is full" not in text_of(browser)
     use_token(browser, page.token)
     wait_for(browser, "the disk is full")

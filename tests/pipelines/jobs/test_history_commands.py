@@ -168,7 +168,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
     [
         (("tags", "create", "{}", "t", "--snapshot", "99"), "snapshot-99 has expired or never existed"),
         (("tags", "create", "{}", "a/b"), "choose another name"),
-        (("tags", "create", "{}", "there"), "has a tag 'there' already; delete it first"),
+        (("tags", "create", "{}", "there"), "already has a tag 'there'; delete it first"),
         (("tags", "delete", "{}", "nobody"), "has no tag 'nobody'; it has: there"),
         (("tags", "rollback", "{}", "nobody", "--yes"), "has no tag 'nobody'; it has: there"),
         (("rollback", "{}", "--snapshot", "99", "--yes"), "has no snapshot 99; it has the snapshots 1 to 6"),

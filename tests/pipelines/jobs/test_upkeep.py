@@ -71,7 +71,7 @@ def test_a_day_is_the_least_unless_nobody_writes(tmp_path: Path) -> None:
     made(tmp_path)
     young = left_behind(tmp_path, 0.1)
     refused = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "1h")
-    assert (refused.returncode, "If nothing writes to the table, give --nobody-writes" in refused.stderr) == (2, True)
+    assert (refused.returncode, "If nothing writes to the table, use --nobody-writes" in refused.stderr) == (2, True)
     assert tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "soon").returncode == 2
     bare = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "2", "--nobody-writes")
     assert (bare.returncode, "--older-than: '2' has no unit" in bare.stderr) == (2, True)

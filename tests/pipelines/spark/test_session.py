@@ -132,7 +132,7 @@ def test_every_error_of_ours_in_a_task_is_the_same_on_the_driver(name: str) -> N
         (
             "OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device",
             SinkUnavailable,
-            r"storage .* No space left on device; make room there",
+            r"storage .* No space left on device; free some space there",
         ),
         (
             "NotADirectoryError: [Errno 20] Not a directory: '/lake/a'",
@@ -259,7 +259,7 @@ def test_what_ends_a_job_is_told_in_our_own_words() -> None:
         "Job aborted\nTraceback (most recent call last):\n  File\nOSError: [Errno 28] No space left on device: '/w/a'\n"
     )
     with (
-        pytest.raises(SinkUnavailable, match="No space left on device: '/w/a'; make room there"),
+        pytest.raises(SinkUnavailable, match="No space left on device: '/w/a'; free some space there"),
         told_by_spark("table lake.orders: Spark gave slice 3 up", lambda _: None),
     ):
         raise PySparkException(text)

@@ -186,7 +186,7 @@ def test_a_topic_of_several_partitions_pauses_its_table(tmp_path: Path) -> None:
     ("options", "told"),
     [
         ({"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}, "merge engine is aggregation"),
-        ({"ignore-delete": "true"}, "its options leave deletes out"),
+        ({"ignore-delete": "true"}, "its options ignore deletes"),
         ({"bucket": "-2"}, "its rows wait for a compaction job"),
         ({"sequence.field": "n"}, "lets a deleted row win over a newer one"),
     ],

@@ -179,4 +179,4 @@ def test_a_disk_without_room_is_told_with_the_directory_and_what_to_do(tmp_path:
     for text in told:
         assert text.startswith(f"the files between tasks cannot be written to {tmp_path}/"), text
         assert "(File too large)" in text
-        assert "make room there, or give pipelines another directory (spark.local.dir), then start again" in text
+        assert "free some space there, or set another directory (spark.local.dir), then start again" in text
