@@ -1,7 +1,7 @@
-"""Where table files live: one small interface, its local implementation, and the choice by URI.
+"""Storage of table files: one small interface, its local implementation, and the choice by URI.
 
-Implements the atomic publish of Paimon's commit protocol: a snapshot or schema file appears whole or not at all, and
-never replaces another one.
+Implements the atomic publish of Paimon's commit protocol: a snapshot or schema file appears completely or not at all,
+and never replaces another one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage.disk_syncs import DiskSyncs, sync_path
+from paimon_table.storage.location import NO_WINDOWS_PATHS, is_windows_path
 
 _SYNCS = DiskSyncs()
 _DURABLE_DIRECTORIES: set[str] = set()
@@ -28,23 +29,23 @@ _DURABLE_DIRECTORIES: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file of a directory."""
+    """A file in a directory."""
 
     name: str
     size_bytes: int
     modified_ms: int
-    """When it was last written, by the clock of the storage."""
+    """The time of its last write, by the clock of the storage."""
 
 
 class FileIO(Protocol):
     """Storage of one table. Paths are absolute local paths or URIs; implementations can be pickled.
 
-    A missing file raises FileNotFoundError; other failures of the storage raise OSError. Parent directories are made
-    when a file is written.
+    A missing file raises FileNotFoundError; other failures of the storage raise OSError. Writing a file creates its
+    parent directories.
     """
 
     def read(self, path: str) -> bytes:
-        """The whole file."""
+        """The content of the file."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -54,7 +55,7 @@ class FileIO(Protocol):
     def write(self, path: str, data: bytes, durable: bool = True) -> None:
         """Write a whole file, replacing an older one atomically; readers never see a partial file.
 
-        When ``durable``, the file survives a power cut after the return; hint files do not need that.
+        If ``durable``, the file survives a power failure after the return; hint files do not need that.
         """
         ...
 
@@ -63,17 +64,19 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, path: str) -> AbstractContextManager[pa.NativeFile]:
-        """Stream into a new file; complete when the block ends, removed when it raises, durable after ``sync``."""
+        """Stream into a new file; complete at the end of the block, removed if the block raises, durable after
+        ``sync``."""
         ...
 
     def sync(self) -> None:
-        """Wait until all files that this thread has streamed are durable."""
+        """Wait until all files that this thread streamed are durable."""
         ...
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create the file with this content if no file has the name, durably and atomically.
 
-        False: a file of another writer exists. CommitOutcomeUnknown: the file may or may not have been created.
+        False if a file of another writer exists. Raises CommitOutcomeUnknown if the file may or may not have been
+        created.
         """
         ...
 
@@ -96,19 +99,19 @@ class FileIO(Protocol):
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Remove a directory with all below it; a missing one is not an error. Not atomic."""
+        """Remove a directory with all of its content; a missing one is not an error. Not atomic."""
         ...
 
     def delete_if_empty(self, directory: str) -> bool:
-        """Remove a directory if nothing is in it; whether it is gone now."""
+        """Remove a directory if it is empty; returns whether it no longer exists."""
         ...
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last written, in milliseconds since 1970 by the clock of the storage."""
+        """The time of the file's last write, in milliseconds since 1970 by the clock of the storage."""
         ...
 
     def is_link(self, path: str) -> bool:
-        """Whether the path is a symbolic link, which ``delete_tree`` takes for no directory."""
+        """Whether the path is a symbolic link, which ``delete_tree`` does not follow."""
         ...
 
     def size_bytes(self, path: str) -> int: ...
@@ -121,9 +124,9 @@ class LocalFileIO:
     """Files of a local or mounted POSIX file system; publishing is safe across processes and needs hard links."""
 
     private: bool = False
-    """Whether files and directories that this makes are for their owner alone."""
+    """Whether created files and directories are readable only by their owner."""
     closed_to_writers: bool = False
-    """Whether only their owner may write files and directories that this makes, whatever the umask."""
+    """Whether only their owner may write created files and directories, whatever the umask."""
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -151,7 +154,7 @@ class LocalFileIO:
                 yield stream
             _SYNCS.add(path)
         except BaseException:
-            # Unreferenced: the name is new and the caller never learned that the file is complete.
+            # Unreferenced: the name is new, and the caller does not know that the file is complete.
             self.delete(path)
             raise
 
@@ -188,7 +191,7 @@ class LocalFileIO:
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    with suppress(FileNotFoundError):  # gone since it was listed
+                    with suppress(FileNotFoundError):  # removed since the listing
                         if entry.is_file(follow_symlinks=False):
                             status = entry.stat(follow_symlinks=False)
                             found.append(FoundFile(entry.name, status.st_size, status.st_mtime_ns // 1_000_000))
@@ -223,10 +226,10 @@ class LocalFileIO:
         return os.path.getsize(path)
 
     def mkdirs(self, path: str) -> None:
-        """Make missing directories and sync the parent of each, so that they survive a power cut.
+        """Create missing directories and sync the parent of each, so that they survive a power failure.
 
-        The first time in a process this also applies to existing directories: a killed process may have created them
-        and synced nothing.
+        The first call in a process also syncs existing directories, because a killed process may have created them
+        without a sync.
         """
         is_there = os.path.isdir(path)
         if is_there and path in _DURABLE_DIRECTORIES:
@@ -240,13 +243,13 @@ class LocalFileIO:
                 os.mkdir(path, 0o700 if self.private else 0o755 if self.closed_to_writers else 0o777)
             sync_path(parent)
         else:
-            # Directories far above the table may be unreadable, or on file systems that cannot sync them.
+            # Directories above the table may be unreadable, or on file systems that cannot sync directories.
             with suppress(OSError):
                 sync_path(parent)
         _DURABLE_DIRECTORIES.add(path)
 
     def _write_temporary(self, path: str, data: bytes, durable: bool) -> str:
-        """Write a hidden sibling, named as Java names its own, which orphan cleaning recognises."""
+        """Write a hidden file next to it, with a name in Java's form, which the clean-up of orphans recognises."""
         directory, name = os.path.split(path)
         temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
         self._write_new(temporary, data, durable)
@@ -268,7 +271,7 @@ class LocalFileIO:
             self.mkdirs(directory)
         try:
             descriptor = self._created(path)
-        except FileNotFoundError:  # another process has removed the directory since
+        except FileNotFoundError:  # another process has removed the directory
             self.mkdirs(directory)
             descriptor = self._created(path)
         try:
@@ -292,27 +295,27 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def naming_file(path: str) -> Iterator[None]:
-    """A write that finds no room has the file in its text; the system names one only where it opens it."""
+    """Add the file to the error of a write without space; the system names a file only in errors of opening it."""
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM:  # a failed read of what is written from has another file
+        if error.errno in _NO_ROOM:  # a failed read of the source has another file
             error.filename = error.filename or path
         raise
 
 
 def _link(temporary: str, path: str) -> bool:
-    """Give the file its final name unless the name is taken."""
+    """Give the file its final name; False if the name is taken."""
     try:
         os.link(temporary, path)
     except OSError as error:
         if os.path.exists(path):
-            # A network file system may report EEXIST for a link that it made itself in a lost first try.
+            # A network file system may report EEXIST for a link that its own lost first try created.
             return os.path.samefile(temporary, path)
         if error.errno in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
             raise ConfigError(
-                f"the file system of {path} has no hard links ({error.strerror}), so a commit could overwrite another "
-                "one; put the warehouse on a file system that has them"
+                f"the file system of {path} does not support hard links ({error.strerror}), so a commit could "
+                "overwrite another one; move the warehouse to a file system that supports them"
             ) from error
         raise
     return True
@@ -322,8 +325,10 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[Fil
     """The storage of a path or URI and the path to use with it.
 
     ``file:`` URIs and plain paths are local (made absolute); ``s3://bucket/key`` and ``s3a://`` go to S3 with
-    ``options`` (see ``s3_io``). Raises ConfigError for other schemes.
+    ``options`` (see ``s3_io``). Raises ConfigError for other schemes and for Windows paths.
     """
+    if is_windows_path(uri):
+        raise ConfigError(f"{uri}: {NO_WINDOWS_PATHS}")
     parts = urlsplit(uri)
     if parts.scheme in {"s3", "s3a"}:
         from paimon_table.storage.s3_io import s3_file_io
@@ -334,7 +339,7 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[Fil
         return s3_file_io(options or {}), "/".join((f"s3://{parts.netloc}", *names))
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"}:
-            raise ConfigError(f"{uri!r} names the host {parts.netloc!r}; write file:///path with three slashes")
+            raise ConfigError(f"{uri!r} contains the host {parts.netloc!r}; write file:///path with three slashes")
         return LocalFileIO(), os.path.abspath(unquote(parts.path))
     if "://" in uri:
         raise ConfigError(f"{uri!r}: scheme {parts.scheme!r} is not supported; use file:// or s3://")
@@ -342,11 +347,11 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[Fil
 
 
 _MOST_DIGITS = 18
-"""Of numbers in names of files; none comes near it."""
+"""The most digits of numbers in file names, far above any real number."""
 
 
 def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
-    """The numbers of the files that are called ``prefix`` and a number, in their order; other names do not count."""
+    """The numbers in names of the form ``prefix`` and a number, sorted; ignores other names."""
     ends = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
     digits = (end for end in ends if end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS)
     return [int(end) for end in digits if end == "0" or not end.startswith("0")]

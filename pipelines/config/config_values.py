@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from paimon_table.errors import ConfigError
+from paimon_table.storage.location import NO_WINDOWS_PATHS, is_uri, is_windows_path
 from paimon_table.types import DataType, parse_type
 from pipelines.config.type_hints import length_problem, type_problem
 
@@ -120,22 +121,13 @@ Duration = Annotated[
 """A length of time with its unit: ms, s, m or h."""
 
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
-
-
-def is_uri(location: str) -> bool:
-    """Whether the text starts with a scheme such as ``file:/`` or ``s3://``."""
-    return _URI.match(location) is not None
-
-
 def resolve_location(value: str, info: ValidationInfo) -> str:
     """The text of a ``Location`` as an absolute path or a URI."""
     text = value.strip()
     if not text:
         raise refused("expected a path or a URI, found an empty text")
-    if _WINDOWS_PATH.match(text):
-        raise refused("paths of Windows do not work here; write a path such as /data/shop, or a URI")
+    if is_windows_path(text):
+        raise refused(NO_WINDOWS_PATHS)
     if is_uri(text):
         return text.rstrip("/") or text
     base: Path = (info.context or {}).get("directory", Path.cwd())

@@ -12,11 +12,11 @@ from pathlib import PurePath
 from paimon_table import RestSettings
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.nearest_name import did_you_mean
+from paimon_table.storage.location import is_uri
 from paimon_table.storage.s3_clients import S3Settings
 from pipelines.config.catalog_config import option_problem
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_errors import problem_at
-from pipelines.config.config_values import is_uri
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
 
 _SCHEMES = ("file", "s3", "s3a")

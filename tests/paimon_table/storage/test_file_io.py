@@ -158,7 +158,7 @@ def test_file_system_without_hard_links_is_refused(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", fail)
-    with pytest.raises(ConfigError, match="no hard links"):
+    with pytest.raises(ConfigError, match="does not support hard links"):
         io.publish(f"{tmp_path}/snapshot-1", b"x")
     assert io.list_names(str(tmp_path)) == []
 
@@ -219,6 +219,12 @@ def test_storage_is_chosen_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_other_schemes_are_refused(uri: str) -> None:
     with pytest.raises(ConfigError):
         file_io_for(uri)
+
+
+@pytest.mark.parametrize("path", ["C:\\data", "d:/data", "\\\\host\\data"])
+def test_windows_paths_are_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="Windows paths do not work here"):
+        file_io_for(path)
 
 
 def test_unknown_storage_option_is_refused() -> None:
