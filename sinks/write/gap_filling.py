@@ -223,11 +223,13 @@ class Histories:
     def current_value(self, key: Key, name: str) -> Any:
         """The value of a column in the table's row; ``_UNKNOWN`` without a row, or if only a column of a former type
         has it."""
-        row = self.current(key)
-        if row is None:
-            return _UNKNOWN
-        has_former = any(row.get(former) is not None for former in self._former_columns.get(name, ()))
-        return _UNKNOWN if has_former and row[name] is None else row[name]
+        return self.value_in(self.current(key), name)
+
+    def value_in(self, row: Values | None, name: str) -> Any:
+        """The value of a column in a row that the table has or had, as ``current_value`` gives it."""
+        value = _UNKNOWN if row is None else row.get(name, _UNKNOWN)
+        formers = self._former_columns.get(name, ()) if row is not None and value is None else ()
+        return _UNKNOWN if any(row.get(former) is not None for former in formers) else value
 
     def _stored_row(self, key: Key) -> Values | None:
         """The row, or the delete that the table still has. A change with a lower sequence is older than either."""
@@ -456,8 +458,7 @@ class GapFiller:
         if is_here:
             search.is_early = True
             return self._before(origin, old_key, len(numbers), name, search)
-        former = origin.former(old_key)
-        return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
+        return origin.value_in(origin.former(old_key), name)
 
     def departing(self, histories: Histories, number: int, names: Sequence[str]) -> Values | None:
         """The row that the delete ``number`` moves to another key; None if some of its values are unknown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Bucket:
     descending: bool = False
     group: Sequence[str] = ()
     """The sequence of the group of the first column behind the key."""
+    former_columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def filled(self, *changes: Change) -> Filled:
         rows = self._rows(changes)
@@ -62,7 +63,10 @@ class Bucket:
             self.looked_up.append(keys.column("id").to_pylist())
             return self._found(keys, self.stored)
 
-        return Histories(rows, ["id"], current, lambda keys: self._found(keys, self.former))
+        def former(keys: pa.Table) -> pa.Table:
+            return self._found(keys, self.former)
+
+        return Histories(rows, ["id"], current, former, former_columns=self.former_columns)
 
     def _filler(self, histories_of: Any) -> GapFiller:
         groups = {"a": ColumnOrder(tuple(self.group))} if self.group else {}
@@ -219,6 +223,13 @@ def test_a_departure_of_a_later_batch_gives_the_old_keys_row_as_it_is() -> None:
 def test_a_departure_of_an_earlier_batch_gives_the_row_that_the_table_had() -> None:
     filled = Bucket(former={1: ("gone",)}).filled(put(2, HIDDEN, other=1))
     assert (filled.rows.column("a").to_pylist(), filled.unsent) == (["gone"], {})
+
+
+@pytest.mark.parametrize("kept", ["stored", "former"])
+def test_a_moved_row_with_its_value_in_a_column_of_the_former_type_is_null_and_counted(kept: str) -> None:
+    rows: dict[str, Any] = {kept: {1: (None, "7")}}
+    filled = Bucket(["INT", "STRING"], former_columns={"a": ["b"]}, **rows).filled(put(2, HIDDEN, None, other=1))
+    assert (filled.rows.column("a").to_pylist(), filled.unsent) == ([None], {("a", Became.NULL_KEY_CHANGED): 1})
 
 
 def test_values_that_nobody_knows_are_told_by_column_and_by_what_hides_them() -> None:
