@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, string
 from sources.changes import ObservedColumn, ShownSchema
 from sources.column_forms import told_together
+
+_Columns: TypeAlias = tuple[tuple[str, DataType], ...]
 
 _NUMBERS = {Root.BIGINT, Root.DOUBLE}
 
@@ -59,11 +63,17 @@ def merged_keys(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> 
     return left or right or (left if right is None else right)
 
 
-def merged_schemas(parts: Iterable[Sequence[ShownSchema]]) -> tuple[ShownSchema, ...]:
-    """Schemas that were seen apart, by age, each once."""
-    found: dict[tuple[tuple[str, DataType], ...], ShownSchema] = {}
-    for shown in sorted((one for part in parts for one in part), key=lambda one: one.order):
-        known = found.setdefault(shown.columns, shown)
-        firsts = {place: min(first, known.firsts.get(place, first)) for place, first in shown.firsts.items()}
-        found[shown.columns] = replace(known, firsts={**known.firsts, **firsts})
-    return tuple(found.values())
+def merged_schemas(seen: Iterable[ShownSchema]) -> tuple[ShownSchema, ...]:
+    """Schemas that were seen apart, by age: each as often as a partition returns to it after another one."""
+    found: dict[tuple[_Columns, int], ShownSchema] = {}
+    runs: Counter[tuple[int, _Columns]] = Counter()
+    last: dict[int, _Columns] = {}
+    for shown in sorted(seen, key=lambda one: one.offset):
+        if last.get(shown.partition) == shown.columns:
+            continue
+        last[shown.partition] = shown.columns
+        runs[shown.partition, shown.columns] += 1
+        nth = shown.columns, runs[shown.partition, shown.columns]
+        known = found.get(nth, shown)
+        found[nth] = replace(min(known, shown, key=lambda one: one.order), firsts={**known.firsts, **shown.firsts})
+    return tuple(sorted(found.values(), key=lambda one: one.order))

@@ -66,9 +66,9 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},
             observation.has_rows or (source in seen and before.has_rows),
-            merged_schemas((before.schemas, observation.schemas)),
+            (*before.schemas, *observation.schemas),
             before.shapes | observation.shapes,
             before.defaults | {column.name for column in observation.columns if column.has_default},
             before.nullable | {column.name for column in observation.columns if column.takes_null},
         )
-    return seen
+    return {source: replace(one, schemas=merged_schemas(one.schemas)) for source, one in seen.items()}

@@ -41,7 +41,8 @@ class _Between:
 def renames(known: Columns, shown: Columns, not_gone: Collection[str], not_new: Collection[str]) -> Renames:
     """Columns of ``known`` that ``shown`` has under another name, between the same neighbours.
 
-    Columns in ``not_gone`` were lost before, those in ``not_new`` have a meaning already: they are not candidates.
+    Columns in ``not_gone`` were lost before or came later, those in ``not_new`` have a meaning already: they are not
+    candidates.
     """
     old, new = dict(known), dict(shown)
     gaps: dict[_Gap, _Between] = {}
@@ -100,7 +101,6 @@ class _Following:
         schema: TableSchema | None,
         rule: TargetRule,
         layout: Layout | None,
-        schemas: Sequence[ShownSchema],
         known: ColumnSources,
     ) -> None:
         self._schema = schema
@@ -109,30 +109,27 @@ class _Following:
         fields = () if schema is None else schema.fields
         self.columns = [(f.name, f.type) for f in fields if f.name not in self._named]
         """The columns of the table, and the columns that it gets from the schemas so far."""
-        self._schemas = schemas
         self.known = known
         self.changes: list[RenameColumn] = []
         self.unclear: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
-    def take(self, number: int, shown: ShownSchema) -> None:
+    def take(self, shown: ShownSchema, *, is_first: bool) -> None:
         names = [name for name, _ in shown.columns]
         self.known = self.known.with_reused(names, shown.firsts)
         if self.known.is_past(names, shown.firsts):
             return
-        newer = [other.columns for other in self._schemas[number + 1 :] if other.is_behind(shown)]
         self.known = self.known.with_shown(self.known.gone.keys() & {*names}, shown.firsts)
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
         there = {self.known.renamed.get(name, name) for name in names}
-        not_gone, not_new = {*self.known.gone, *there}, {*self.known.renamed, *self._named, *left_out}
+        came_later = {name for name, _ in self.columns if self.known.is_before(name, shown.firsts)}
+        not_gone = {*self.known.gone, *there, *came_later}
+        not_new = {*self.known.renamed, *self._named, *left_out}
         told = renames(self.columns, shown.columns, not_gone, not_new)
         self.unclear += told.unclear
         for old, new in told.found:
-            later = next((columns for columns in newer if old in dict(columns)), None)
-            if later is None or _has(later, new, shown.columns, old):
-                self._rename(old, new)
+            self._rename(old, new)
         self.known = self.known.with_reused(names, shown.firsts)
         added = [(name, t) for name, t in shown.columns if name not in dict(self.columns) and name not in not_new]
-        is_first = self._schema is None and number == 0
         self.known = self.known.with_shown([""] if is_first else dict(added), shown.firsts)
         self.columns += added
         there = {self.known.renamed.get(name, name) for name in names} | {*names}
@@ -149,11 +146,6 @@ class _Following:
         self.known = self.known.with_rename(old, new)
 
 
-def _has(columns: Columns, name: str, before: Columns, other: str) -> bool:
-    """Whether ``columns`` still have one of the columns ``before``, if only under a new name that is not ``other``."""
-    return name in dict(columns) or name in dict(renames(before, columns, (), {other}).found)
-
-
 def followed(
     schema: TableSchema | None,
     rule: TargetRule,
@@ -166,9 +158,9 @@ def followed(
     Columns that the rule names keep their names. Raises SchemaChangeRefused for one that keys or options name. Without
     a ``schema`` the table does not exist yet.
     """
-    following = _Following(schema, rule, layout, schemas, known)
+    following = _Following(schema, rule, layout, known)
     for number, shown in enumerate(schemas):
-        following.take(number, shown)
+        following.take(shown, is_first=schema is None and number == 0)
     order = tuple(name for name, _ in following.columns)
     return Followed(tuple(following.changes), following.known, tuple(following.unclear), order)
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sources.changes import Observation, ObservedColumn, ShownSchema, SourceTable
-from sources.column_sources import place_key
+from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.debezium_json.absent_fields import with_defaults
 from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
@@ -61,7 +60,6 @@ from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
 from sources.position_kinds import POSITION, fields_of, kind_of
-from sources.record_rows import timestamp_ms_of
 from sources.values.inference import iso_type
 from sources.values.value_forms import ValueForms
 
@@ -147,8 +145,8 @@ class TableDecoding:
         beyond = ({name: value for name, value in key.value.items() if name not in names} for key in keys)
         schema = next((key.schema for key in keys if key.schema is not None), None)
         key_only = tuple(c for c in all_columns(schema, beyond, len(keys)) if c.name not in names)
-        schemas = self._shown_schemas(positions)
-        return replace(self._observation(source, columns, positions, schemas, shapes), key_only=key_only)
+        self._note_schema(source, positions)
+        return replace(self._observation(source, columns, positions, shapes), key_only=key_only)
 
     def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[TableEvents]) -> None:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
@@ -288,20 +286,17 @@ class TableDecoding:
                 if self._has_whole_rows and shows_news(images, target):
                     shapes = shapes_of(self._exact_images(positions, len(positions)))
         columns = with_forms(columns, forms, target)
-        schemas = self._shown_schemas(positions) if target.tells_schemas else ()
-        if columns or schemas:
+        has_schema = target.tells_schemas and self._note_schema(source, positions)
+        if columns or has_schema:
             told_by = telling if len(telling) else positions
-            self.outcome.observe(self._observation(source, columns, told_by, schemas, shapes))
+            self.outcome.observe(self._observation(source, columns, told_by, shapes))
 
-    def _shown_schemas(self, positions: npt.NDArray[np.int64]) -> tuple[ShownSchema, ...]:
+    def _note_schema(self, source: SourceTable, positions: npt.NDArray[np.int64]) -> bool:
         if self.schema is None or self.is_of_keys:
-            return ()
-        first = int(positions.min())
-        time_ms = timestamp_ms_of(self.batch, first)
+            return False
         columns = tuple((c.name, c.type) for c in self.schema.columns)
-        offset = self.outcome.offset(first)
-        firsts = {place_key(self.topic, self.partition): (offset, time_ms)}
-        return (ShownSchema(columns, time_ms, self.partition, offset, firsts),)
+        self.outcome.note_schema(source, self.partition, columns, positions)
+        return True
 
     def _beyond_schema(self, events: list[Events]) -> set[str]:
         """Fields with values that rows have although their schema lacks them: no converter of Connect writes such."""
@@ -343,12 +338,11 @@ class TableDecoding:
         source: SourceTable,
         columns: tuple[ObservedColumn, ...],
         positions: npt.NDArray[np.int64],
-        schemas: tuple[ShownSchema, ...],
         shapes: Shapes,
     ) -> Observation:
         first = self.outcome.offset(int(positions.min()))
         fields = next((key_fields(key.value) for key in self._some_keys(positions)), None)
-        return Observation(source, columns, fields, self.partition, first, schemas=schemas, shapes=shapes)
+        return Observation(source, columns, fields, self.partition, first, shapes=shapes)
 
     def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[MessageKey]:
         """The message keys of the first records that have one."""

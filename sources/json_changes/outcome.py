@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.ids import Offset
+from paimon_table.types import DataType
 from sources.changes import (
     ChangeBatch,
     ControlRecord,
@@ -23,14 +24,16 @@ from sources.changes import (
     Observation,
     QuarantineRow,
     Refusal,
+    ShownSchema,
     SourceTable,
     Truncation,
     in_arrival_order,
 )
+from sources.column_sources import place_key
 from sources.decode_target import DecodeTarget
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.taking import taken
-from sources.observed_columns import merged, merged_keys, merged_schemas
+from sources.observed_columns import merged, merged_keys
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
@@ -38,6 +41,8 @@ T = TypeVar("T")
 
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
 """Errors of decoding for values that it cannot handle; any other class is a bug that must not be hidden."""
+
+_Columns: TypeAlias = tuple[tuple[str, DataType], ...]
 
 Parse: TypeAlias = Callable[[str, int], Any]
 """Reads ``key`` or ``value`` at a position, as ``Outcome.parsed``."""
@@ -96,6 +101,7 @@ class Outcome:
         self._source: SourceTable | None = None
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
         self._observations: dict[SourceTable, Observation] = {}
+        self._schemas: dict[tuple[SourceTable, int], list[tuple[_Columns, npt.NDArray[np.int64]]]] = {}
         self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
         self._refusals: dict[int, Refusal] = {}
         self._control: dict[tuple[str, str], ControlRecord] = {}
@@ -130,6 +136,8 @@ class Outcome:
             self._changes.setdefault(place, []).extend(tables)
         for observation in attempt._observations.values():
             self.observe(observation)
+        for place, schemas in attempt._schemas.items():
+            self._schemas.setdefault(place, []).extend(schemas)
         for row in attempt._newest.values():
             self._keep_newest(row)
         self._refusals.update(attempt._refusals)
@@ -162,10 +170,29 @@ class Outcome:
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=merged_keys(seen.key_columns, observation.key_columns),
                 key_only=merged((seen.key_only, observation.key_only)),
-                schemas=merged_schemas((seen.schemas, observation.schemas)),
                 shapes=seen.shapes | observation.shapes,
             )
         self._observations[observation.source] = observation
+
+    def note_schema(
+        self, source: SourceTable, partition: int, columns: _Columns, positions: npt.NDArray[np.int64]
+    ) -> None:
+        """Records of an observed source table have an embedded schema with these columns."""
+        self._schemas.setdefault((source, partition), []).append((columns, positions))
+
+    def _shown_schemas(self) -> dict[SourceTable, list[ShownSchema]]:
+        """Per source table and partition the first schema, and each one that follows another one."""
+        found: dict[SourceTable, list[ShownSchema]] = {}
+        for (source, partition), schemas in self._schemas.items():
+            positions = np.concatenate([of_schema for _, of_schema in schemas])
+            numbers = np.repeat(np.arange(len(schemas)), [len(of_schema) for _, of_schema in schemas])
+            order = np.argsort(positions)
+            for at in order[np.r_[True, np.diff(numbers[order]) != 0]].tolist():
+                position, (columns, _) = int(positions[at]), schemas[numbers[at]]
+                offset, time_ms = self.offset(position), timestamp_ms_of(self._batch, position)
+                firsts = {place_key(source.topic, partition): (offset, time_ms)}
+                found.setdefault(source, []).append(ShownSchema(columns, time_ms, partition, offset, firsts))
+        return found
 
     def note_newest(
         self,
@@ -284,10 +311,13 @@ class Outcome:
     def decoded(self) -> Decoded:
         quarantine = tuple(self._quarantine_rows())
         changes = (ChangeBatch(*key, in_arrival_order(parts)) for key, parts in self._changes.items())
+        schemas = self._shown_schemas()
         return Decoded(
             changes=tuple(changes),
             quarantine=quarantine,
-            observations=tuple(self._observations.values()),
+            observations=tuple(
+                replace(one, schemas=tuple(schemas.get(source, ()))) for source, one in self._observations.items()
+            ),
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             truncations=tuple(truncation for _, truncation in sorted(self._truncations.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),

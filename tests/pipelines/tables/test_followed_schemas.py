@@ -345,6 +345,66 @@ def test_a_column_that_was_lost_before_is_not_renamed_to_a_later_one(tmp_path: P
     assert content(tables) == {1: {"id": 1, "a": 2, "b": None, "c": None}, 2: {"id": 2, "a": 3, "b": None, "c": "z"}}
 
 
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (1, 3), (4,)])
+def test_a_column_that_came_and_went_within_a_batch_is_not_renamed_to_a_later_one(
+    tmp_path: Path, sizes: tuple[int, ...]
+) -> None:
+    events = [at(1, A, a=1), at(1, AB, a=1, b="x"), at(2, A, a=2), at(2, AC, a=3, c="z")]
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    batches = [records(*events[first : first + n], first_offset=first) for first, n in zip(starts, sizes, strict=True)]
+    tables = run(tmp_path, {"rename": "apply"}, *batches)
+
+    assert content(tables) == {1: {"id": 1, "a": 1, "b": "x", "c": None}, 2: {"id": 2, "a": 3, "b": None, "c": "z"}}
+
+
+class Namer:
+    """A source table whose columns, all of one type, come, go, and change their names at random, in one partition."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.names = ["a", "b"]
+        self.was: list[list[str]] = []
+        self.found: list[dict[str, Any]] = []
+
+    def history(self) -> list[dict[str, Any]]:
+        self._write()
+        for _ in range(self.r.randint(3, 9)):
+            free = [name for name in "abcdef" if name not in self.names]
+            match self.r.choice(["add", "rename", "back", "back"]):
+                case "add" if free:
+                    self.names = [*self.names, self.r.choice(free)]
+                case "rename" if free:
+                    new, at = self.r.choice(free), self.r.randrange(len(self.names))
+                    self.names = [*self.names[:at], new, *self.names[at + 1 :]]
+                case "back":
+                    self.names = self.r.choice(self.was)
+            self._write()
+        return self.found
+
+    def _write(self) -> None:
+        offset, key = len(self.found), self.r.randrange(3)
+        self.was.append(self.names)
+        types = {"id": "int32", **dict.fromkeys(self.names, "string")}
+        row = {"id": key, **{name: f"{name}{offset}" for name in self.names}}
+        record_row = records(typed(key, row, types), first_offset=offset).to_pylist()[0]
+        self.found.append(record_row | {"timestamp": datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=offset)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(16))
+def test_renamed_columns_do_not_depend_on_where_batches_end(tmp_path: Path, seed: int) -> None:
+    rows = Namer(seed).history()
+    found = []
+    for size in (1, 3, len(rows)):
+        parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+        batches = [pa.RecordBatch.from_pylist(part, schema=RECORD_SCHEMA) for part in parts]
+        tables = run(tmp_path / str(size), {"rename": "apply"}, *batches)
+        rows_of_table = content(tables).items()
+        found.append({key: {name: v for name, v in row.items() if v is not None} for key, row in rows_of_table})
+        assert reasons(tmp_path / str(size)) == []
+    assert found[1:] == found[:1] * 2
+
+
 PAUSES: dict[str, tuple[dict[str, str], dict[str, Any], dict[str, str], str]] = {
     "rename": ({"rename": "pause"}, {}, AC, "schema_changes: {rename: pause}"),
     "freeze": (dict(PRESETS["freeze"]), {}, AC, "schema_changes: {rename: pause}"),
