@@ -35,7 +35,9 @@ from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.decode_stream import decoded
+from pipelines.batch.exchange import Exchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.small_batches import SmallBatchExchange, is_small
 from pipelines.batch.spark_exchange import compacted_by, spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
@@ -61,6 +63,7 @@ from pipelines.views.table_views import Beside
 from sinks.commit.table_sink import TableSink
 from sources.pace import Pace
 from sources.positions import Reading as ReadRange
+from sources.reader import ReadHere
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +129,7 @@ class PipelineQuery:
         shared = self._settings.spool
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
         self._exchange = partial(spark_exchange, self._writes)
+        self._read_here: ReadHere | None = None
         self._spark = spark
         self._opened = AllOpen(QuarantineLog(*quarantine_of(config)), self._catalog, self._topic_ids)
         with in_pipeline(config.name):
@@ -290,6 +294,7 @@ class PipelineQuery:
         records = reader.stream(spark, slots, self._log_start, self._pace, seconds)
         if is_new:
             check_stored_reads(self.config, self._catalog, self._book.topic_ids)
+        self._read_here = reader.read_here
         blobs = decoded(records, slots, quarantine_io, self._settings.decoder, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
@@ -333,12 +338,23 @@ class PipelineQuery:
                 tables = self._open_tables(batch)
                 self._beside.take_first()
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
-                exchange = self._exchange(batch, self._compactions)
+                exchange = self._exchange_of(batch, batch_id, tables)
                 check = partial(self._check_read, batch_id)
                 process_batch(run, tables, self._settings, exchange, self._compactions, self._ended, check)
                 self._note_commits(tables.sinks)  # before Spark closes the batch
         finally:
             self._is_in_batch = False
+
+    def _exchange_of(self, batch: DataFrame, batch_id: int, tables: PipelineTables) -> Exchange:
+        by_spark = self._exchange(batch, self._compactions)
+        if self._read_here is None or self._writes is None:
+            return by_spark
+        planned = self._checkpoint.planned_offsets(batch_id)
+        if planned.keys() != self._checkpoint.planned_ends(batch_id).keys():
+            return by_spark  # Spark asks for the first offset of a new partition
+        if not is_small(sum(end - begin for begin, end in planned.values()), tables):
+            return by_spark
+        return SmallBatchExchange(partial(self._read_here, planned), by_spark)
 
     def _check_read(self, batch_id: int, reports: Sequence[DecodeReport]) -> None:
         topics = {topic for report in reports for topic, _ in report.read}

@@ -24,6 +24,10 @@ ShareReader: TypeAlias = "Callable[[Iterable[bytes]], Iterator[pa.RecordBatch]]"
 """The records of shares of a batch; runs in tasks."""
 
 
+ReadHere: TypeAlias = "Callable[[Mapping[Place, tuple[int, int]]], list[pa.RecordBatch] | None]"
+"""Reads the offsets (begin, end) of a small batch in the driver; None: let tasks read them."""
+
+
 class Standing(Protocol):
     """The progress of one pipeline, from its checkpoint and its tables, as it is at each call."""
 
@@ -120,6 +124,11 @@ class SourceReader(Protocol):
     @property
     def share_reader(self) -> ShareReader | None:
         """Reads the shares in the rows of ``stream``; None: the rows are the records."""
+        ...
+
+    @property
+    def read_here(self) -> ReadHere | None:
+        """Reads batches of few records without tasks; None: the source cannot."""
         ...
 
     @property

@@ -47,7 +47,7 @@ def would_compact(
     def is_due(bucket: BucketId) -> bool:
         if bucket.bucket == POSTPONED or bucket in pending:
             return True
-        return open_writer(ctx, bucket, live.of(bucket), job.environment).needs_compaction(full_compact=fully)
+        return open_writer(ctx, bucket, live.of(bucket), job.environment).bytes_to_compact(full_compact=fully) > 0
 
     return {bucket: files for bucket, files in state.files.items() if chosen(bucket.partition) and is_due(bucket)}
 

@@ -90,9 +90,11 @@ class AppendWriter:
             self._finish()
         return self._message(())
 
-    def needs_compaction(self, full_compact: bool = False) -> bool:
-        """See ``Writer``; never if several writers share the files, because each would choose the same ones."""
-        return not self._is_shared and not self._ctx.options.write_only and bool(self._pick(full_compact))
+    def bytes_to_compact(self, full_compact: bool = False) -> int:
+        """See ``Writer``; 0 if several writers share the files, because each would choose the same ones."""
+        if self._is_shared or self._ctx.options.write_only:
+            return 0
+        return sum(file.file_size_bytes for pack in self._pick(full_compact) for file in pack)
 
     def compact_only(self, full_compact: bool = False) -> CommitMessage:
         """See ``Writer``."""

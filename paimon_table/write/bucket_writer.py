@@ -160,9 +160,10 @@ class BucketWriter:
         self._finish_flushes()
         return self._message(CompactionResult(), frozenset())
 
-    def needs_compaction(self, full_compact: bool = False) -> bool:
-        """Whether ``compact_only`` would change anything, once the flushed files are committed."""
-        return not self._options.write_only and self._pick(full_compact) is not None
+    def bytes_to_compact(self, full_compact: bool = False) -> int:
+        """See ``Writer``."""
+        unit = None if self._options.write_only else self._pick(full_compact)
+        return 0 if unit is None else sum(file.file_size_bytes for file in unit.files)
 
     @property
     def kept_bytes(self) -> int:

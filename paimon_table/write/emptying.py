@@ -71,7 +71,7 @@ def emptied(ctx: TableContext, snapshot: Snapshot | None, live: LiveFiles, envir
         message = writer.prepare_append()
         if not message.is_empty:
             messages.append(message)
-            if writer.needs_compaction():
+            if writer.bytes_to_compact():
                 due.append(bucket)
         writer.release_memory()
     return Emptied(tuple(messages), tuple(due), row_count)

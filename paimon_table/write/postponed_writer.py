@@ -75,9 +75,9 @@ class PostponedWriter:
             self._ctx.io.sync()
         return CommitMessage(bucket=self._bucket, total_buckets=POSTPONED, new_files=tuple(files))
 
-    def needs_compaction(self, full_compact: bool = False) -> bool:
-        """Never: see ``prepare_commit``."""
-        return False
+    def bytes_to_compact(self, full_compact: bool = False) -> int:
+        """None: see ``prepare_commit``."""
+        return 0
 
     def compact_only(self, full_compact: bool = False) -> CommitMessage:
         """Nothing to publish: see ``prepare_commit``."""

@@ -39,8 +39,11 @@ class Writer(Protocol):
         """Make the rows so far durable, without compacting: the message's APPEND part."""
         ...
 
-    def needs_compaction(self, full_compact: bool = False) -> bool:
-        """Whether ``compact_only`` would change anything, once the prepared files are committed."""
+    def bytes_to_compact(self, full_compact: bool = False) -> int:
+        """The size of the files that ``compact_only`` would take first, once the prepared files are committed.
+
+        0: it would change nothing.
+        """
         ...
 
     def compact_only(self, full_compact: bool = False) -> CommitMessage:

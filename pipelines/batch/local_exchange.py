@@ -1,15 +1,18 @@
-"""All tasks of a batch as plain function calls, one after the other, without Spark: for retries, trials and tests."""
+"""All tasks of a batch as plain function calls in this process, without Spark: for small batches, retries, trials."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from math import inf
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from paimon_table import BucketId
+from paimon_table.side_by_side import all_done
 from pipelines.batch.batch import CheckRead, process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -19,19 +22,30 @@ from pipelines.batch.exchange import DecodedBlobs, HeldWrites, Written
 from pipelines.batch.job_result import JobResult, unpack, unpacked
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.tables.tables import PipelineTables
+from sinks import faults
 from sinks.exchange.blob import Blob, from_record_batch
 from sinks.write.bucket_task import CompactTask, SlotWriter, WriteTask
+
+Compact: TypeAlias = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
+"""Runs a compaction task over (target index, bucket) pairs."""
+
+MOST_COMPACTED_BYTES = 32 << 20
+"""Compactions that take more files run elsewhere, if the caller says where."""
 
 
 class LocalExchange:
     """An ``Exchange`` in this process, in the order of Spark's: of the spool's two jobs, or of the shuffle's one.
 
-    Each of ``records`` is what one decode task reads. There are as many write tasks as slots with blobs.
+    Each of ``records`` is what one decode task reads. There are as many write tasks as slots with blobs; they run in
+    parallel. ``elsewhere`` runs large compactions, and those of buckets without rows.
     """
 
-    def __init__(self, records: Sequence[pa.RecordBatch], *, is_one_job: bool = False) -> None:
+    def __init__(
+        self, records: Sequence[pa.RecordBatch], *, is_one_job: bool = False, elsewhere: Compact | None = None
+    ) -> None:
         self.is_one_job = is_one_job
         self._records = records
+        self._elsewhere = elsewhere
         self._decoded = DecodedBlobs()
         self._held = HeldWrites()
 
@@ -46,17 +60,20 @@ class LocalExchange:
             return self._held.give()
         writers = _writers(task, self._decoded.shares(in_one_task=in_one_task))
         result = _appended(self._decoded, writers)
-        ended = chain.from_iterable(w.compact() for w in writers)
-        return Written(result, compacting=tuple(result.needing_compaction), compacted=lambda: map(unpacked, ended))
+        most_bytes = inf if self._elsewhere is None else MOST_COMPACTED_BYTES
+        large = tuple(each for writer in writers for each in writer.leave_large(most_bytes))
+        compacting = tuple(each for each in result.needing_compaction if each not in large)
+        return Written(result, large, compacting, lambda: map(unpacked, _parallel(w.compact for w in writers)))
 
     def close(self) -> None:
         self._held.discard()
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        return task(due)
+        return task(due) if self._elsewhere is None else self._elsewhere(task, due)
 
     def _blobs(self, decode: DecodeTask) -> Iterator[list[Blob]]:
         """The records of each decode task."""
+        decode = replace(decode, spool=None)
         for number, records in enumerate(self._records):
             numbered = None if decode.quarantine is None else replace(decode.quarantine, task=number)
             out = replace(decode, quarantine=numbered)([records])
@@ -92,4 +109,15 @@ def _writers(task: WriteTask, shares: Iterable[Sequence[Blob]]) -> list[SlotWrit
 
 
 def _appended(decoded: DecodedBlobs, writers: Sequence[SlotWriter]) -> JobResult:
-    return unpack(chain(decoded.reports, *(writer.append() for writer in writers)))
+    return unpack(chain(decoded.reports, _parallel(writer.append for writer in writers)))
+
+
+def _parallel(tasks: Iterable[Callable[[], Iterator[bytes]]]) -> Iterator[bytes]:
+    """The results of the tasks, in their order."""
+    works = [partial(_listed, task) for task in tasks]
+    done = all_done(works, 1 if faults.is_wanted() else max(1, len(works)))
+    return chain.from_iterable(each.result() for each in done)
+
+
+def _listed(task: Callable[[], Iterator[bytes]]) -> list[bytes]:
+    return list(task())

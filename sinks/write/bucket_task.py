@@ -184,6 +184,8 @@ class _Due:
     stored_bytes: int
     """The size of its files."""
     writer: Writer | None = None
+    compacted_bytes: int = 0
+    """Size of the files that the compaction takes first."""
 
 
 class SlotWriter:
@@ -274,18 +276,24 @@ class SlotWriter:
         writer = open_writer(target.context, bucket, state, self._task.environment())
         writer.write(rows)
         message = writer.prepare_append()
-        is_due = writer.needs_compaction(target.compacts_fully)
+        due_bytes = writer.bytes_to_compact(target.compacts_fully)
         with self._lock:
             self._row_counts[target_index] += rows.num_rows
-            if is_due:
-                self._keep(_Due(target_index, bucket, _size_bytes(state) + rows.nbytes, writer), writer)
-        return message, is_due
+            if due_bytes:
+                self._keep(_Due(target_index, bucket, _size_bytes(state) + rows.nbytes, writer, due_bytes), writer)
+        return message, due_bytes > 0
 
     def _keep(self, due: _Due, writer: Writer) -> None:
         if self._kept_bytes + writer.kept_bytes > KEPT_BYTES:
             writer.release_memory()
         self._kept_bytes += writer.kept_bytes
         self._due.append(due)
+
+    def leave_large(self, most_bytes: float) -> list[tuple[int, BucketId]]:
+        """The due (target index, bucket) pairs whose compaction takes more bytes; ``compact`` then leaves them out."""
+        large = [(each.target, each.bucket) for each in self._due if each.compacted_bytes > most_bytes]
+        self._due = [each for each in self._due if each.compacted_bytes <= most_bytes]
+        return large
 
     def compact(self) -> Iterator[bytes]:
         """Run the compactions that the appended rows made due. Commit their messages after those of the rows.

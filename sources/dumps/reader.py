@@ -20,7 +20,7 @@ from sources.loss import Losses
 from sources.pace import Pace
 from sources.planned_stream import planned_stream
 from sources.positions import Place, Positions, Reading
-from sources.reader import OnStart, Standing
+from sources.reader import OnStart, ReadHere, Standing
 from sources.topics import TopicSelection
 from sources.wording import NAMES_SHOWN, counted, first_of
 
@@ -39,6 +39,7 @@ class DumpFilesReader:
     silent_s: float | None = None
     wants_readings = False
     group_failure_count = 0
+    read_here: ReadHere | None = None
 
     def __init__(self, settings: DumpSettings, standing: Standing) -> None:
         self._settings = settings

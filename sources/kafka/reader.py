@@ -28,6 +28,7 @@ from sources.kafka.lost_records import (
 from sources.kafka.record_streams import DirectStream, RecordStream, SparkStream
 from sources.kafka.settings import EARLIEST, KafkaSettings
 from sources.kafka.slices import KafkaSlices
+from sources.kafka.small_batches import SmallBatches
 from sources.kafka.start_offsets import (
     cannot_resume,
     check_listed,
@@ -44,7 +45,7 @@ from sources.lag import Lag
 from sources.loss import How, Loss, Losses
 from sources.pace import Pace
 from sources.positions import Bounds, Place, Positions, Reading, Recorded
-from sources.reader import OnStart, ShareReader, Standing
+from sources.reader import OnStart, ReadHere, ShareReader, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,12 @@ class KafkaReader:
     def share_reader(self) -> ShareReader | None:
         """See ``SourceReader``; None if Spark's reader reads."""
         return self._records.share_reader
+
+    @property
+    def read_here(self) -> ReadHere | None:
+        """See ``SourceReader``; None if Spark's reader reads."""
+        reader = self._records.share_reader
+        return None if reader is None else SmallBatches(reader)
 
     @property
     def begin_words(self) -> str:

@@ -19,14 +19,14 @@ from sources.loss import Loss
 from sources.pace import Pace
 from sources.planned_stream import planned_stream
 from sources.positions import Bounds, Place, Positions
-from sources.reader import ShareReader, Standing
+from sources.reader import Standing
 
 
 class RecordStream(Protocol):
     """One way; created for each query of a pipeline."""
 
     @property
-    def share_reader(self) -> ShareReader | None:
+    def share_reader(self) -> KafkaShareReader | None:
         """See ``SourceReader``."""
         ...
 
@@ -47,7 +47,7 @@ class RecordStream(Protocol):
 class SparkStream:
     """Through Spark's Kafka connector, which records the begin of a new checkpoint."""
 
-    share_reader: ShareReader | None = None
+    share_reader: KafkaShareReader | None = None
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings
@@ -77,7 +77,7 @@ class DirectStream:
         self._pass_over = pass_over
 
     @property
-    def share_reader(self) -> ShareReader | None:
+    def share_reader(self) -> KafkaShareReader | None:
         settings = self._settings
         said = librdkafka_properties(settings.servers, settings.properties)
         properties = {name: for_tasks(value) if name in SECRET else value for name, value in said.items()}

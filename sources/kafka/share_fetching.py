@@ -9,6 +9,7 @@ belong to records that compaction removed, aborted transactions and markers, whi
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -256,15 +257,23 @@ def _partition(place: Place, offset: int | None = None) -> TopicPartition:
     return TopicPartition(place[0], place[1]) if offset is None else TopicPartition(place[0], place[1], offset)
 
 
-_consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileStates]] = {}
-"""The consumers of this Python worker; the most recently used is last."""
+class _Consumers(threading.local):
+    """The consumers of one thread: of a Python worker, or of a query in the driver."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileStates]] = {}
+        """By their properties; the most recently used is last."""
+
+
+_consumers = _Consumers()
 
 
 def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
     """The consumer with these properties, recreated if files that they name were replaced."""
     properties = {n: value.reveal() if isinstance(value, Secret) else value for n, value in reader.properties.items()}
     key, files = tuple(sorted(properties.items())), file_states(properties)
-    held = _consumers.pop(key, None)
+    consumers = _consumers.held
+    held = consumers.pop(key, None)
     if held is not None and held[2] == files:
         consumer, trouble, _ = held
     else:
@@ -279,11 +288,11 @@ def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
             consumer, trouble, _ = held
         else:
             unused = [] if held is None else [held]
-            while len(_consumers) >= _MOST_CONSUMERS:
-                unused.append(_consumers.pop(next(iter(_consumers))))
+            while len(consumers) >= _MOST_CONSUMERS:
+                unused.append(consumers.pop(next(iter(consumers))))
             for one, _, _ in unused:
                 one.close()
-    _consumers[key] = consumer, trouble, files
+    consumers[key] = consumer, trouble, files
     return consumer, trouble
 
 

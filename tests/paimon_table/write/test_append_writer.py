@@ -130,7 +130,7 @@ def test_several_writers_of_a_partition_at_once_do_not_disturb_each_other(tmp_pa
             writer = table.bucket_writer(bucket, table.state().live_files().of(bucket), environment)
             writer.write(rows.slice(start, 3))
             messages.append(writer.prepare_append())
-            assert not writer.needs_compaction()
+            assert not writer.bytes_to_compact()
         table.new_commit("u").commit(identifier, messages, {})
     assert sorted(ids(table)) == sorted([*range(6)] * 4)
     assert table.due_compactions(table.state(), fully=False, is_appended=False) == (bucket,)
