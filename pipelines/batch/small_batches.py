@@ -6,6 +6,7 @@ take memory and processor time from no other work of the driver.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -19,6 +20,9 @@ from pipelines.batch.local_exchange import LocalExchange
 from pipelines.tables.tables import PipelineTables
 from sinks.write.bucket_task import CompactTask, WriteTask
 
+WORK_VARIABLE = "TIDEMARK_DRIVER_WORK"
+"""An environment variable with another limit than ``MOST_WORK``, for tests and benchmarks: 0 means always tasks."""
+
 MOST_WORK = 10_000
 """In records; measured with ``benchmarks.throughput --batch``: at 20,000 two cores are faster with Spark."""
 
@@ -29,7 +33,8 @@ _PER_BUCKET = 1_000
 def is_small(records: int, tables: PipelineTables) -> bool:
     """Whether a batch of so many records is little work, wherever they go."""
     buckets = sum(max(1, sink.table.options.bucket) for sink in tables.sinks.values())
-    return records + _PER_BUCKET * min(records, buckets) <= MOST_WORK
+    most = int(os.environ.get(WORK_VARIABLE, MOST_WORK))
+    return 0 < most >= records + _PER_BUCKET * min(records, buckets)
 
 
 class SmallBatchExchange:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _PATIENCE_S = 5.0
 """How long Kafka may not answer here. Tasks wait longer, and a stop of the query can cancel them."""
 
-_MOST_BYTES = 32 << 20
+MOST_BYTES = 32 << 20
 
 
 class SmallBatches:
@@ -40,7 +40,7 @@ class SmallBatches:
             for batch in self._reader([to_bytes(ranges)]):
                 records.append(batch)
                 size += batch.nbytes
-                if size > _MOST_BYTES:
+                if size > MOST_BYTES:
                     self._most_records = sum(one.num_rows for one in records)
                     return None
         except (TidemarkError, OffsetsNotThere, KafkaException) as error:

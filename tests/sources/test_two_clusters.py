@@ -82,10 +82,10 @@ def test_an_id_is_that_of_the_registry_of_its_pipeline(tmp_path: Path, form: str
 def test_a_cluster_has_a_consumer_of_its_own() -> None:
     servers = ("127.0.0.1:9", "127.0.0.1:10")
     readers = [KafkaShareReader(one, librdkafka_properties(one, {}), False, 1.0) for one in servers]
-    before = dict(share_fetching._consumers)
+    before = dict(share_fetching._consumers.held)
 
     found = [share_fetching._consumer(reader)[0] for reader in (*readers, *readers)]
 
     assert (found[0] is found[2], found[1] is found[3], found[0] is found[1]) == (True, True, False)
-    for key in share_fetching._consumers.keys() - before.keys():
-        share_fetching._consumers.pop(key)[0].close()
+    for key in share_fetching._consumers.held.keys() - before.keys():
+        share_fetching._consumers.held.pop(key)[0].close()

@@ -14,12 +14,13 @@ from confluent_kafka import Producer
 
 from paimon_table.errors import Outage
 from sources.changes import RECORD_SCHEMA
-from sources.kafka import share_fetching
+from sources.kafka import share_fetching, small_batches
 from sources.kafka.client_properties import librdkafka_properties
 from sources.kafka.direct_admin import DirectAdmin
 from sources.kafka.offset_ranges import OffsetRange, to_bytes
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.share_fetching import KafkaShareReader, OffsetsNotThere
+from sources.kafka.small_batches import SmallBatches
 from sources.positions import Place
 from sources.topics import TopicSelection
 from tests.stack.kafka import KafkaBroker
@@ -207,12 +208,12 @@ def test_a_consumer_stays_and_a_reading_that_is_given_up_leaves_it_usable(kafka:
     given_up: Any = reader([to_bytes([OffsetRange(("f.stays", 0), 0, 2_000)])])
     next(given_up)
     given_up.close()
-    before = {id(consumer) for consumer, *_ in share_fetching._consumers.values()}
+    before = {id(consumer) for consumer, *_ in share_fetching._consumers.held.values()}
     assert offsets(reader, "f.stays", 500, 700) == [*range(500, 700)]
-    assert {id(consumer) for consumer, *_ in share_fetching._consumers.values()} == before
+    assert {id(consumer) for consumer, *_ in share_fetching._consumers.held.values()} == before
     for number in range(6):
         offsets(reader_of(kafka, client_id=str(number)), "f.stays", 0, 1)
-    assert len(share_fetching._consumers) <= share_fetching._MOST_CONSUMERS
+    assert len(share_fetching._consumers.held) <= share_fetching._MOST_CONSUMERS
 
 
 def test_a_broker_that_is_away_is_waited_for_and_then_an_outage(broker: KafkaBroker, kafka: Topics) -> None:
@@ -233,3 +234,27 @@ def test_a_port_where_nobody_answers_is_an_outage() -> None:
     nobody = Topics(f"127.0.0.1:{free_port()}")
     with pytest.raises(Outage, match=f"Kafka at {nobody.bootstrap_servers} does not answer"):
         offsets(reader_of(nobody, patience_s=0.5), "t", 0, 1)
+
+
+def test_the_driver_reads_small_batches_and_leaves_others_to_tasks(kafka: Topics) -> None:
+    kafka.create("small", partitions=2)
+    kafka.produce("small", [TopicRecord(b"k", b"v" * 1000, partition=n % 2) for n in range(40)])
+    read_here = SmallBatches(reader_of(kafka))
+
+    records = read_here({("small", 0): (3, 20), ("small", 1): (7, 7)})
+    assert records is not None
+    assert [offset for batch in records for offset in batch.column("offset").to_pylist()] == [*range(3, 20)]
+    assert read_here({("small", 0): (3, 3)}) == []
+    assert read_here({("small", 0): (0, 30)}) is None, "offsets that Kafka lacks"
+
+
+def test_the_driver_remembers_how_many_records_were_too_large(kafka: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_batches, "MOST_BYTES", 5000)
+    kafka.create("large")
+    kafka.produce("large", [TopicRecord(b"k", b"v" * 1000) for _ in range(40)])
+    read_here = SmallBatches(reader_of(kafka))
+
+    assert read_here({("large", 0): (0, 20)}) is None
+    monkeypatch.setattr(small_batches, "MOST_BYTES", 1 << 20)
+    assert read_here({("large", 0): (0, 20)}) is None
+    assert read_here({("large", 0): (0, 3)}) is not None
