@@ -14,6 +14,7 @@ PYTHON_FILES := $(SOURCES) tests benchmarks scripts
 TEST_WORKERS ?= 4
 # Fast tests wait a quarter of the time, for commands and threads that they start: one worker more than there are cores.
 FAST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < $(TEST_WORKERS) ? cores + 1 : $(TEST_WORKERS))))
+SHARES = $(shell seq $(FAST_WORKERS))
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 FAST := not slow and not spark and not stack and not interop and not crash
 # Types are checked while the tests run: mypy has work for one core.
@@ -37,8 +38,12 @@ test: java venv-dev lint ## everything: static checks and all tests
 	-$(BIN)/python -m tests.stack.class_archive
 	$(call beside_types,$(PYTEST) -n $(TEST_WORKERS) --durations=15)
 
+# Each process collects its share of the files alone: workers of pytest-xdist would each collect all of them.
 check: java venv-dev lint ## format, lint, types, layers and the fast tests
-	$(call beside_types,$(PYTEST) -n $(FAST_WORKERS) -m "$(FAST)")
+	$(call beside_types,$(MAKE) --no-print-directory --keep-going --jobs --output-sync $(SHARES:%=share-%))
+
+share-%:
+	@$(BIN)/python -m pytest --quiet --share $*/$(FAST_WORKERS) -m "$(FAST)"
 
 try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
 	$(BIN)/python -m pytest -q -m "$(FAST)" $(T)

@@ -10,11 +10,15 @@ Property tests draw the same examples in each run. ``--hypothesis-profile search
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
 import gc
 import logging
 import os
+import zlib
 from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -40,6 +44,32 @@ _OWN_OF_PYTEST = ("_pytest.", "pytest_", "xdist.", "_hypothesis")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--show-failures-at-once", action="store_true", help="print each failure when it happens")
+    parser.addoption("--share", type=Share.of, metavar="K/N", help="only the Kth of N shares of the test files")
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of several equal parts of the test files. Processes with a share each collect every file once."""
+
+    number: int
+    shares: int
+
+    @staticmethod
+    def of(text: str) -> Share:
+        number, _, shares = text.partition("/")
+        if not (number.isdecimal() and shares.isdecimal() and 1 <= int(number) <= int(shares)):
+            raise argparse.ArgumentTypeError(f"{text!r} is no share: write K/N, such as 1/3")
+        return Share(int(number), int(shares))
+
+    def has(self, path: str) -> bool:
+        return zlib.crc32(path.encode()) % self.shares == self.number - 1
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    share: Share | None = config.getoption("--share")
+    if share is None or not collection_path.is_file():
+        return None
+    return None if share.has(collection_path.relative_to(config.rootpath).as_posix()) else True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import CorruptFile
-from tests.support.order import turn
+from tests.support.order import Share, turn
 from tests.support.pipeline_run import wait_until
 from tests.support.waiting import seconds
 
@@ -49,6 +49,13 @@ def test_cheap_tests_come_first_and_failures_are_shown_when_they_happen(pytester
             "*test_a_spark*",
         ]
     )
+
+
+def test_every_test_file_is_in_one_share() -> None:
+    files = [f"tests/area_{n % 5}/test_{n}.py" for n in range(300)]
+    shares = [Share.of(f"{number}/3") for number in (1, 2, 3)]
+    assert all(sum(share.has(file) for share in shares) == 1 for file in files)
+    assert all(60 < sum(map(share.has, files)) < 140 for share in shares)
 
 
 SHARING = """
