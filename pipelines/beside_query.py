@@ -78,9 +78,9 @@ class BesideQuery:
         self._reader = pipeline.reader
         slices, ids = pipeline.reader.slices(), lambda: self._book.topic_ids
         self.paused = PausedTables(self._book, self._checkpoint)
-        self.paused.has_passed = self._has_passed
         self.standing = TableStandings(self.config, self._own, self._checkpoint, self.paused, slices, ids)
         self.stream = StreamEnd(self.config, self._checkpoint, pipeline.catalog, slices, ids)
+        self.paused.has_passed = lambda topic: self.standing.has_passed(topic, self.stream.next_batch)
         self._replays: ReplaySlices | None = None
         self._shown = ShownReplays(self._checkpoint, pipeline.catalog, of.seen)
         self._has_noted = not self._checkpoint.is_new
@@ -169,11 +169,6 @@ class BesideQuery:
     def _stops_with(self, identifier: str) -> bool:
         tables = self._of.tables()
         return tables is not None and tables.stops_with(identifier)
-
-    def _has_passed(self, topic: str) -> bool:
-        begin = self._checkpoint.offset_before(self.stream.next_batch)
-        topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
-        return topics is None or topic in topics
 
     # ------------------------------------------------------------ tables that are caught up
 

@@ -65,7 +65,8 @@ class TableStandings:
 
     def note_all(self) -> None:
         """Record how each table stands, in one write, and log it. Raises ConfigError as ``standing`` does."""
-        book, passed, stream = self.paused.book, self._passed(), self._stream()
+        book, stream = self.paused.book, self._stream()
+        passed = self._passed(stream.batch)
         found = dict(self._tables(book, passed))
         verdicts = {name: standing(table, stream, self.slices) for name, table in found.items()}
         book.put({name: verdict.entry for name, verdict in verdicts.items() if verdict.entry != UNKNOWN})
@@ -78,7 +79,7 @@ class TableStandings:
     def paused_at_start(self) -> Iterator[tuple[str, Entry]]:
         """The tables that a start would find, or leave, paused, with its entries for them; writes nothing."""
         stream = self._stream()
-        for name, table in self._tables(self.paused.book, self._passed()):
+        for name, table in self._tables(self.paused.book, self._passed(stream.batch)):
             try:
                 entry = standing(table, stream, self.slices).entry
             except ConfigError:  # the start reports the error, and ends
@@ -109,19 +110,20 @@ class TableStandings:
         facts = StreamFacts(self.config.name, self.config.checkpoint, batch, begin, after, self.topic_ids(), 0)
         return replace(facts, now_ms=self.now_ms())
 
-    def _passed(self) -> Collection[str] | None:
-        """The topics that the stream has read records of, or tables under an earlier checkpoint; None: unknown."""
-        closed = self.checkpoint.closed_batch
-        if closed is not None:
-            return self.slices.topics(self.checkpoint.offset_after(closed))
-        if (
-            self.config.on_lost_checkpoint == "resume"
-            and self.checkpoint.planned_batch is not None
-            and self.own.names()
-        ):
-            begin = self.checkpoint.offset_before(0)  # the positions of tables from an earlier checkpoint
-            return () if begin is None else self.slices.topics(begin)
-        return ()
+    def has_passed(self, topic: str, batch_id: int) -> bool:
+        """Whether the stream has read records of a topic before a batch."""
+        topics = self._passed(batch_id)
+        return topics is None or topic in topics
+
+    def _passed(self, batch_id: int) -> Collection[str] | None:
+        """The topics that the stream has read records of before a batch; None: unknown.
+
+        The first batch of a new checkpoint begins at the positions of tables from an earlier one, if there are any.
+        """
+        if not batch_id and (self.config.on_lost_checkpoint != "resume" or not self.own.names()):
+            return ()
+        begin = self.checkpoint.offset_before(batch_id)
+        return () if begin is None else self.slices.topics(begin)
 
     def _tables(self, book: Book, passed: Collection[str] | None) -> Iterator[tuple[str, TableFacts]]:
         """The facts of all tables of the pipeline, and of all tables that rules name."""

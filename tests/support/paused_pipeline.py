@@ -161,9 +161,7 @@ class PausedPipeline:
         self.tables = self._opened()
         settle(self._opened_letters.log, TableJudge(catalog))
         self.stream = StreamEnd(self.config, self.checkpoint, catalog, self._slices)
-        self.paused.has_passed = lambda topic: (
-            topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
-        )
+        self.paused.has_passed = lambda topic: self.standings.has_passed(topic, self.stream.next_batch)
         self.reports: list[BatchReport] = []
 
     def _opened(self) -> PipelineTables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from sinks import faults
 from sinks.commit.table_sink import TableSink
 from sinks.write.bucket_task import WriteTask
 from sources.changes import RECORD_SCHEMA
+from sources.kafka.settings import KafkaSettings
+from sources.kafka.slices import KafkaSlices
+from sources.topics import TopicSelection
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
 from tests.support.item_batches import event, records
@@ -339,6 +343,22 @@ def test_a_new_table_is_filled_from_the_first_record_and_joins_the_stream(tmp_pa
 
     assert pipeline.behind == {}
     assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
+
+
+def test_a_new_checkpoint_has_passed_only_what_tables_have(tmp_path: Path) -> None:
+    """Not the records before its start: those that the topic no longer holds, or that `start` leaves out."""
+    slices = KafkaSlices(
+        KafkaSettings("localhost:1", TopicSelection()), lambda: pytest.fail("asks Kafka"), lambda _: None
+    )
+    new = PausedPipeline(tmp_path, _two_tables(), [ITEMS])
+    (tmp_path / "checkpoint/sources/0").mkdir(parents=True)
+    (tmp_path / "checkpoint/sources/0/0").write_text('v1\n{"t":{"0":20}}')
+
+    assert not replace(new.standings, slices=slices).has_passed("t", 0)
+
+    new.run(1)
+    lost = replace(PausedPipeline(tmp_path, _two_tables(), [ITEMS]).standings, slices=slices)
+    assert lost.has_passed("t", 0) and not lost.has_passed("u", 0)
 
 
 @pytest.mark.slow
