@@ -110,11 +110,35 @@ class Standing(Protocol):
         ...
 
 
-class SourceReader(Protocol):
-    """Reads one source for one query of a pipeline; lives on the driver."""
+class SourceView(Protocol):
+    """Facts that the reader of a source has anyway."""
 
     losses: Losses
     """Records that disappeared before they were read; passed on from query to query."""
+
+    @property
+    def lag(self) -> Lag:
+        """The progress and the end of each partition; empty for a source without an end to compare with."""
+        ...
+
+    @property
+    def silent_s(self) -> float | None:
+        """How many seconds the source has not answered; None while it does."""
+        ...
+
+    @property
+    def group_failure_count(self) -> int:
+        """How many commits of offsets to the source failed (``group_id``); each is retried."""
+        ...
+
+    @property
+    def unread_bytes(self) -> int | None:
+        """Bytes that no finished batch has read; None for a source with a more precise ``lag``."""
+        ...
+
+
+class SourceReader(SourceView, Protocol):
+    """Reads one source for one query of a pipeline; lives on the driver."""
 
     @property
     def is_drained_by_spark(self) -> bool:
@@ -139,26 +163,6 @@ class SourceReader(Protocol):
     @property
     def failure(self) -> TidemarkError | None:
         """Why reading must not continue, found during the query."""
-        ...
-
-    @property
-    def lag(self) -> Lag:
-        """The progress and the end of each partition; empty for a source without an end to compare with."""
-        ...
-
-    @property
-    def silent_s(self) -> float | None:
-        """How many seconds the source has not answered; None while it does."""
-        ...
-
-    @property
-    def group_failure_count(self) -> int:
-        """How many commits of offsets to the source failed (``group_id``); each is retried."""
-        ...
-
-    @property
-    def unread_bytes(self) -> int | None:
-        """Bytes that no finished batch has read; None for a source with a more precise ``lag``."""
         ...
 
     @property

@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -21,36 +20,12 @@ from pipelines.views.bad_counts import BadCounts, Group, TableOf
 from pipelines.views.event_log import EventLog
 from pipelines.views.table_counts import OpenTable, OutOfStream, TableCounts
 from pipelines.views.table_views import BatchView, Beside, Durations, EventKind, Phase, PipelineView, Point
-from sources.lag import Lag
-from sources.loss import Losses
+from sources.reader import SourceView
 
 BATCHES_KEPT = 60
 POINTS_KEPT = 720
 POINT_EVERY_S = 5.0
 DURATION_BOUNDS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
-
-
-class SourceView(Protocol):
-    """Facts that the reader of a source has anyway."""
-
-    @property
-    def lag(self) -> Lag: ...
-    @property
-    def losses(self) -> Losses: ...
-    @property
-    def silent_s(self) -> float | None:
-        """How long the source has not answered; None while it does."""
-        ...
-
-    @property
-    def group_failure_count(self) -> int:
-        """How often the offsets of its consumer group could not be committed."""
-        ...
-
-    @property
-    def unread_bytes(self) -> int | None:
-        """Unread bytes, if the source counts them."""
-        ...
 
 
 class PipelineState(BatchObserver):
