@@ -298,7 +298,7 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     """A table that lacks commits is caught up from its own position; so are source tables without a rule."""
     if not lacks_commits(table):
         return verdict
-    entry, newest_id = verdict.entry, 0 if table.files is None else table.files.newest_id
+    entry, snapshot_id = verdict.entry, 0 if table.position is None else table.position.snapshot_id
     commits = counted(entry.commits - table.commits, "commit")
     offsets = {} if table.position is None else table.position.among(stream.topic_ids).offsets
     begin = source.position_at_offsets(offsets) if offsets else None
@@ -312,7 +312,7 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"
     pause = _moved(table, entry, reason, stream, begin, entry.topics)
     ruleless = tuple(_lowered(one, offsets, source) for one in entry.ruleless)
-    back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=newest_id)
+    back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=snapshot_id)
     return verdict.but(back, _line(table, f"{reason}; Tidemark reads it again from its position"), is_moved=True)
 
 

@@ -119,7 +119,7 @@ class Entry:
     commits: NonNegativeInt = 0
     """How often the pipeline has committed to it. After a kill it may be lower than the table's own count."""
     snapshot_id: NonNegativeInt = 0
-    """The newest snapshot that was seen with them: a table with less was rolled back, or restored."""
+    """The snapshot that showed the last of them; 0 if none did."""
     topics: tuple[str, ...] = ()
     """The topics that fed the table."""
     pause: Pause | None = None

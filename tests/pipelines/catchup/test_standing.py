@@ -207,7 +207,7 @@ CASES = {
         ("reads it again",),
     ),
     "it was rolled back to before its first commit": Case(
-        NONE, replace(KNOWN, commits=0, pause=rolled_back(3, None)), ("lacks the last 3 commits",)
+        NONE, replace(KNOWN, commits=0, snapshot_id=0, pause=rolled_back(3, None)), ("lacks the last 3 commits",)
     ),
     "it was rolled back, its topic was recreated": Case(
         replace(LOW, position=replace(position(1, a=12), topics={"a": "1"})),
@@ -326,6 +326,16 @@ def test_a_source_that_is_back_is_read_from_the_begin_of_its_recreated_topic() -
 
 
 # ---------------------------------------------------------------- what nobody can read again
+
+
+def test_a_position_that_expires_after_a_rollback_to_it_is_not_missed() -> None:
+    """The newest snapshot of that moment is another writer's, and is still there."""
+    back = standing(
+        TableFacts("lake.t", KNOWN, position(1), Files(1, newest_id=12, earliest_id=8)), STREAM, KAFKA
+    ).entry
+    assert back.pause is not None and (back.commits, back.snapshot_id) == (1, 9)
+
+    assert standing(TableFacts("lake.t", back, None, Files(1, 15, earliest_id=10)), STREAM, KAFKA).entry == back
 
 
 @pytest.mark.parametrize("newest_id", [4, 12], ids=["no commits since", "others have committed since"])
