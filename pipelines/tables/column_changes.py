@@ -276,8 +276,13 @@ def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[st
 
 def told(changes: Iterable[SchemaChange], schema: TableSchema) -> str:
     """The changes of ``schema`` in words, without the options in which Tidemark stores its own facts."""
-    shown = (c for c in changes if not (isinstance(c, SetOption) and c.name.startswith(OWN_PREFIX)))
-    return "; ".join(_told(change, schema) for change in shown)
+    words = []
+    for change in changes:
+        if not (isinstance(change, SetOption) and change.name.startswith(OWN_PREFIX)):
+            words.append(_told(change, schema))
+        if isinstance(change, RenameColumn):  # later changes have the new name
+            schema = apply_changes(schema, [change], schema.time_ms)
+    return "; ".join(words)
 
 
 def _told(change: SchemaChange, schema: TableSchema) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from paimon_table import RenameColumn, TableSchema, apply_changes
 from paimon_table.types import DataType
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_changes import name_refusal
+from pipelines.tables.column_changes import name_refusal, widened
 from pipelines.tables.column_layout import Layout, first_layout
 from pipelines.tables.merged_sources import fed_by, source_words
 from pipelines.tables.observed_columns import Seen
@@ -128,6 +128,9 @@ class _Following:
         self.unclear += told.unclear
         for old, new in told.found:
             self._rename(old, new)
+        if self._rule.schema_changes.widen == "apply":
+            types = dict(shown.columns)
+            self.columns = [(name, widened(t, types.get(name, t)) or t) for name, t in self.columns]
         self.known = self.known.with_reused(names, shown.firsts)
         added = [(name, t) for name, t in shown.columns if name not in dict(self.columns) and name not in not_new]
         self.known = self.known.with_shown([""] if is_first else dict(added), shown.firsts)

@@ -345,16 +345,33 @@ def test_a_column_that_was_lost_before_is_not_renamed_to_a_later_one(tmp_path: P
     assert content(tables) == {1: {"id": 1, "a": 2, "b": None, "c": None}, 2: {"id": 2, "a": 3, "b": None, "c": "z"}}
 
 
+def cut(events: list[tuple[Any, Any]], *sizes: int) -> list[pa.RecordBatch]:
+    """Batches of these sizes."""
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    return [records(*events[first : first + n], first_offset=first) for first, n in zip(starts, sizes, strict=True)]
+
+
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (1, 3), (4,)])
 def test_a_column_that_came_and_went_within_a_batch_is_not_renamed_to_a_later_one(
     tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
     events = [at(1, A, a=1), at(1, AB, a=1, b="x"), at(2, A, a=2), at(2, AC, a=3, c="z")]
-    starts = [sum(sizes[:n]) for n in range(len(sizes))]
-    batches = [records(*events[first : first + n], first_offset=first) for first, n in zip(starts, sizes, strict=True)]
-    tables = run(tmp_path, {"rename": "apply"}, *batches)
+    tables = run(tmp_path, {"rename": "apply"}, *cut(events, *sizes))
 
     assert content(tables) == {1: {"id": 1, "a": 1, "b": "x", "c": None}, 2: {"id": 2, "a": 3, "b": None, "c": "z"}}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2), (3,)])
+@pytest.mark.parametrize("between", [("a", "int64"), ("n", "int32")], ids=["widened first", "renamed first"])
+def test_a_column_that_was_widened_and_renamed_within_a_batch_keeps_its_values(
+    tmp_path: Path, sizes: tuple[int, ...], between: tuple[str, str]
+) -> None:
+    name, kind = between
+    second = at(2, {"id": "int32", name: kind}, **{name: 2})
+    events = [at(1, A, a=1), second, at(3, {"id": "int32", "n": "int64"}, n=1 << 40)]
+    tables = run(tmp_path, {"rename": "apply"}, *cut(events, *sizes))
+
+    assert content(tables) == {key: {"id": key, "n": n} for key, n in ((1, 1), (2, 2), (3, 1 << 40))}
 
 
 class Namer:
