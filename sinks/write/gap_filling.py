@@ -227,9 +227,11 @@ class Histories:
 
     def value_in(self, row: Values | None, name: str) -> Any:
         """The value of a column in a row that the table has or had, as ``current_value`` gives it."""
-        value = _UNKNOWN if row is None else row.get(name, _UNKNOWN)
-        formers = self._former_columns.get(name, ()) if row is not None and value is None else ()
-        return _UNKNOWN if any(row.get(former) is not None for former in formers) else value
+        if row is None:
+            return _UNKNOWN
+        has_former = any(row.get(former) is not None for former in self._former_columns.get(name, ()))
+        value = row.get(name, _UNKNOWN)
+        return _UNKNOWN if has_former and value is None else value
 
     def _stored_row(self, key: Key) -> Values | None:
         """The row, or the delete that the table still has. A change with a lower sequence is older than either."""
