@@ -14,6 +14,9 @@ from sources.column_forms import told_together
 
 _Columns: TypeAlias = tuple[tuple[str, DataType], ...]
 
+MOST_RUNS = 3
+"""Of the runs of records that have a schema, the first ones and the last one count: schemas may alternate."""
+
 _NUMBERS = {Root.BIGINT, Root.DOUBLE}
 
 
@@ -73,7 +76,8 @@ def merged_schemas(seen: Iterable[ShownSchema]) -> tuple[ShownSchema, ...]:
             continue
         last[shown.partition] = shown.columns
         runs[shown.partition, shown.columns] += 1
-        nth = shown.columns, runs[shown.partition, shown.columns]
-        known = found.get(nth, shown)
-        found[nth] = replace(min(known, shown, key=lambda one: one.order), firsts={**known.firsts, **shown.firsts})
+        count = runs[shown.partition, shown.columns]
+        nth = shown.columns, min(count, MOST_RUNS)
+        known, chosen = found.get(nth, shown), min if count <= MOST_RUNS else max
+        found[nth] = replace(chosen(known, shown, key=lambda one: one.order), firsts={**known.firsts, **shown.firsts})
     return tuple(sorted(found.values(), key=lambda one: one.order))

@@ -33,7 +33,7 @@ from sources.column_sources import place_key
 from sources.decode_target import DecodeTarget
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.taking import taken
-from sources.observed_columns import merged, merged_keys
+from sources.observed_columns import MOST_RUNS, merged, merged_keys
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
@@ -187,7 +187,10 @@ class Outcome:
             positions = np.concatenate([of_schema for _, of_schema in schemas])
             numbers = np.repeat(np.arange(len(schemas)), [len(of_schema) for _, of_schema in schemas])
             order = np.argsort(positions)
-            for at in order[np.r_[True, np.diff(numbers[order]) != 0]].tolist():
+            starts = order[np.r_[True, np.diff(numbers[order]) != 0]]
+            runs = (np.flatnonzero(numbers[starts] == number) for number in range(len(schemas)))
+            kept = np.unique(np.concatenate([np.r_[mine[: MOST_RUNS - 1], mine[-1:]] for mine in runs]))
+            for at in starts[kept].tolist():
                 position, (columns, _) = int(positions[at]), schemas[numbers[at]]
                 offset, time_ms = self.offset(position), timestamp_ms_of(self._batch, position)
                 firsts = {place_key(source.topic, partition): (offset, time_ms)}

@@ -29,8 +29,9 @@ from pipelines.tables.renames import Renames, renames
 from pipelines.tables.tables import PipelineTables
 from pipelines.trial.ddl import alter_table
 from sinks.commit.own_position import OwnReading
-from sources.changes import RECORD_SCHEMA
+from sources.changes import RECORD_SCHEMA, ShownSchema
 from sources.column_sources import OPTION
+from sources.observed_columns import merged_schemas
 from tests.support.avro_topics import AvroTopics
 from tests.support.item_batches import drawn_value, records, typed
 from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
@@ -372,6 +373,21 @@ def test_a_column_that_was_widened_and_renamed_within_a_batch_keeps_its_values(
     tables = run(tmp_path, {"rename": "apply"}, *cut(events, *sizes))
 
     assert content(tables) == {key: {"id": key, "n": n} for key, n in ((1, 1), (2, 2), (3, 1 << 40))}
+
+
+def test_schemas_that_alternate_count_a_few_times_and_the_newest_one_last() -> None:
+    def shown(name: str, offset: int, partition: int = 0) -> ShownSchema:
+        return ShownSchema(
+            ((name, parse_type("INT")),), offset, partition, offset, {f"t/{partition}": (offset, offset)}
+        )
+
+    alternating = [shown("ab"[offset % 2], offset) for offset in range(100)]
+    found = merged_schemas([*reversed(alternating), shown("a", 7, partition=1)])
+
+    assert [(one.columns[0][0], one.offset) for one in found] == [
+        ("a", 0), ("b", 1), ("a", 2), ("b", 3), ("a", 98), ("b", 99),
+    ]  # fmt: skip
+    assert found[0].firsts == {"t/0": (0, 0), "t/1": (7, 7)}
 
 
 class Namer:
