@@ -231,7 +231,7 @@ class DecodeTarget:
                 continue
             if self._hides(old) and not self._hides(now):
                 opened[old] = (
-                    f"the rule hides column {old}, which is now called {now} and not hidden: to store this older "
+                    f"the rule hides column {old}, which is now called {now} and not hidden. To store this older "
                     f"record, name {now} under columns.mask or columns.drop too, then retry it"
                 )
             else:

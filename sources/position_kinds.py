@@ -43,12 +43,12 @@ KINDS: Sequence[PositionKind] = (
 """The first one that an event has the fields for is its kind."""
 
 NO_POSITION = (
-    "order_by: source_position: the record has no place in the log of its source: let the connector write it (of flat"
+    "order_by: source_position: the record has no place in the log of its source. Let the connector write it (of flat"
     " rows: add.fields=source.lsn, or source.file,source.pos,source.row and so on)"
 )
 
 TOMBSTONE = (
-    "order_by: source_position: a record without a value has no position in the log of its source: let the connector "
+    "order_by: source_position: a record without a value has no position in the log of its source. Let the connector "
     "write deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip` if tombstones follow"
 )
 
@@ -79,6 +79,6 @@ def wrong_kind(wanted: int) -> str:
     kind = KINDS[wanted]
     return (
         "order_by: source_position: the record does not have its place in the source's log in the form of the "
-        f"table's first records ({kind.name}): let the connector write {kind.needs} (of flat rows: add.fields), or "
+        f"table's first records ({kind.name}). Let the connector write {kind.needs} (of flat rows: add.fields), or "
         "give the topic a table of its own"
     )

@@ -86,7 +86,7 @@ def truncated(op: str) -> str:
     """Why a table pauses at a TRUNCATE, with the remedy: a resume alone meets the same record again."""
     return (
         f"the source table was truncated (op {op}). Set `schema_changes: {{truncate: apply}}` in its rule to delete all"
-        " rows of the table, or `skip` to keep them; run `tidemark reload FILE`, then resume the table"
+        " rows of the table, or `skip` to keep them. Run `tidemark reload FILE`, then resume the table"
     )
 
 

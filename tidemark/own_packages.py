@@ -42,7 +42,7 @@ def check_own_packages() -> None:
             )
         if found.parent != ROOT:
             raise ImportError(
-                f"Python finds {found} where Tidemark needs its own package {name}; run pipelines in a separate "
+                f"Python finds {found} where Tidemark needs its own package {name}. Run pipelines in a separate "
                 "process (`python -m tidemark run FILE`), or remove that directory from sys.path and PYTHONPATH"
             )
 

@@ -87,7 +87,7 @@ class PostponedAssigner(FixedAssigner):
         """Raises UnsupportedFeature: the newest row of a key may be a waiting row, which cannot be looked up."""
         raise UnsupportedFeature(
             f"{self.root} has postponed buckets ('bucket' = -2), in which Tidemark cannot look up stored rows, "
-            "and events lack values that did not change: let the source send whole rows (REPLICA IDENTITY FULL), "
+            "and events lack values that did not change. Let the source send whole rows (REPLICA IDENTITY FULL), "
             "or set a number of buckets"
         )
 

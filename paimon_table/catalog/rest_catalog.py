@@ -67,7 +67,7 @@ class RestCatalog:
             return None
         if served.is_external:
             raise UnsupportedFeature(
-                f"table {name} is external, so catalog server {self.warehouse} does not commit to it: write it with a "
+                f"table {name} is external, so catalog server {self.warehouse} does not commit to it. Write it with a "
                 "catalog of type filesystem, or let the server manage it"
             )
         files = self._files(name, served)
@@ -75,7 +75,7 @@ class RestCatalog:
         if table is None or served.schema_id not in table.context.schemas:
             raise SinkUnavailable(
                 f"the catalog server names {served.path} as the location of table {name}, but schema "
-                f"{served.schema_id} is not there: check that this machine reaches the same storage as the server "
+                f"{served.schema_id} is not there. Check that this machine reaches the same storage as the server "
                 "(catalog.options)"
             )
         own = table.through(table.publisher, files.newest)

@@ -120,7 +120,7 @@ def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[i
         for bucket, name in sorted(present.get(partition, set()) ^ files):
             return (
                 f"index file {name} of bucket {bucket} was added or removed while keys were assigned to buckets: "
-                "another job writes this partition; dynamic buckets allow only one"
+                "another job writes this partition. Dynamic buckets allow only one"
             )
     return None
 

@@ -33,7 +33,7 @@ def find_other_buckets(
     if behind is not None:
         return (
             f"it adds rows to bucket {behind.bucket} of a partition in which older rows still wait for a bucket "
-            f"('bucket' was {POSTPONED}): assign buckets to them with 'tidemark table compact {root}'"
+            f"('bucket' was {POSTPONED}). Assign buckets to them with 'tidemark table compact {root}'"
         )
     changed = find_bucket_change(state, delta.entries)
     return changed and f"{changed}; set 'bucket' back or overwrite the partition to rescale it"

@@ -71,8 +71,8 @@ def replaced_partitions(
         if not static.covers(found):
             values = deserialize_row(found, [field.type for field in schema.partition_fields])
             raise ConfigError(
-                f"rows of partition {values} are outside of the partition {dict(static.values)} that is overwritten; "
-                "leave them out, or name no partition, which overwrites the partitions of the rows"
+                f"rows of partition {values} are outside of the partition {dict(static.values)} that is overwritten. "
+                "Leave them out, or name no partition, which overwrites the partitions of the rows"
             )
     if schema.partition_keys and options.dynamic_partition_overwrite:
         return written.__contains__

@@ -74,7 +74,7 @@ def check_key_files(schema: TableSchema, table: str, files: Iterable[DataFileMet
         if format_of(file.file_name) == _ORC:
             raise UnsupportedFeature(
                 f"{table}: {file.file_name} has key column {chars[0].name!r} of type {chars[0].type} without trailing "
-                "blanks, so one key would become several rows; write into a new table with VARCHAR or STRING"
+                "blanks, so one key would become several rows. Write into a new table with VARCHAR or STRING"
             )
 
 

@@ -55,8 +55,8 @@ class ReadPlan:
         file_schema = schema if file.schema_id == schema.id else ctx.schemas.get(file.schema_id)
         if file_schema is None:
             raise CorruptFile(
-                f"{file.file_name} was written with schema {file.schema_id}, which the table does not have; "
-                "restore the schema file, or open the table again if the schema is newer"
+                f"{file.file_name} was written with schema {file.schema_id}, which the table does not have. "
+                "Restore the schema file, or open the table again if the schema is newer"
             )
         requested = schema.fields if columns is None else tuple(schema.field(name) for name in columns)
         partition_values = zip(schema.partition_fields, partition, strict=True) if partition else ()
@@ -123,6 +123,6 @@ def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None
     if file.file_source is None:
         raise UnsupportedFeature(
             f"{file.file_name}: its metadata does not state whether a flush or a compaction wrote it, so "
-            "'sequence.snapshot-ordering' cannot order its rows; write the rows into a new table"
+            "'sequence.snapshot-ordering' cannot order its rows. Write the rows into a new table"
         )
     return file.min_sequence_number if file.file_source == FileSource.APPEND else None

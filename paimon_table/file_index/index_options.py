@@ -92,7 +92,7 @@ def _column(name: str, options: Mapping[str, str]) -> BloomFilterColumn:
     if bits_for(items, fpp) > MOST_BITS:
         raise ConfigError(
             f"option {limited_by!r}: a bloom filter for {items} values with a false positive rate of {fpp} takes more "
-            f"than {MOST_BITS} bits; write fewer items or a larger fpp",
+            f"than {MOST_BITS} bits. Write fewer items or a larger fpp",
             option=limited_by,
         )
     return of_column

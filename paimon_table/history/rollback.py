@@ -45,7 +45,7 @@ def plan_rollback_to_tag(ctx: TableContext, name: str) -> Rollback:
     if present is not None and present.delta_manifest_list != tag.snapshot.delta_manifest_list:
         raise ConfigError(
             f"the table {ctx.paths.root} was rolled back after tag {name!r} was created, and has another snapshot "
-            f"{tag.snapshot.id} now; create a branch from the tag to read it"
+            f"{tag.snapshot.id} now. Create a branch from the tag to read it"
         )
     return _plan(ctx, tag.snapshot, tag if present is None else None)
 

@@ -59,7 +59,7 @@ def check_removable(table: Table) -> None:
     if bucket_mode(table.schema, table.options) is not BucketMode.KEY_DYNAMIC:
         raise ConfigError(
             f"{root}: a key has one row in all partitions together only in tables with 'bucket' = -1 whose primary key "
-            "lacks a partition column; in other tables there are no duplicates to remove"
+            "lacks a partition column. In other tables there are no duplicates to remove"
         )
     if table.options.merge_engine != "deduplicate":
         raise ConfigError(
@@ -126,7 +126,7 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
         # Unreferenced: a conflict publishes nothing.
         ctx.remove_unpublished(messages)
         raise CommitConflict(
-            f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}); nothing was "
+            f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}). Nothing was "
             "deleted: stop the pipelines that write the table, then run the command again"
         ) from conflict
     newest = result.compact or result.append

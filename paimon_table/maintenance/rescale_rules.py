@@ -50,7 +50,7 @@ def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) 
     outside = [name for name in table.schema.partition_keys if name not in table.schema.primary_keys]
     if outside:
         raise UnsupportedFeature(
-            f"{table.paths.root} has the partition column {outside[0]!r}, which is not in its primary key: a key may "
+            f"{table.paths.root} has the partition column {outside[0]!r}, which is not in its primary key. A key may "
             "have rows in several partitions, and nothing shows which is the newest; write its rows into a new table"
         )
     if {present, bucket_count} == {POSTPONED, DYNAMIC}:
@@ -60,8 +60,8 @@ def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) 
         )
     if is_partial and present != bucket_count and DYNAMIC in (present, bucket_count):
         raise UnsupportedFeature(
-            f"{table.paths.root}: buckets are dynamic in all partitions or in none, because engines look for a key by "
-            "the option 'bucket' and would miss rows of other partitions: remove --partition"
+            f"{table.paths.root}: buckets are dynamic in all partitions or in none. Engines look for a key by "
+            "the option 'bucket', and would miss rows of other partitions. Remove --partition"
         )
     _check_other_options(table, bucket_count)
 

@@ -77,5 +77,5 @@ class FirstRow:
         kind = RowKind(row.column(VALUE_KIND)[0].as_py()).short
         raise MalformedRecord(
             f"a {kind} row for {key}: the first row merge engine (merge-engine=first-row) can not accept "
-            "DELETE/UPDATE_BEFORE records; set 'ignore-delete' = true to ignore them, or use another merge engine"
+            "DELETE/UPDATE_BEFORE records. Set 'ignore-delete' = true to ignore them, or use another merge engine"
         )

@@ -95,6 +95,6 @@ def _without_nulls(column: pa.Array, named: pa.Field, rows: pa.Table, newest: In
     if filled.null_count:
         raise MalformedRecord(
             f"merging leaves no value in column {named.name!r}, which is NOT NULL: {filled.null_count} rows were "
-            "retracted, or came without a sequence of its sequence group; make the column nullable"
+            "retracted, or came without a sequence of its sequence group. Make the column nullable"
         )
     return filled

@@ -251,7 +251,7 @@ def _name_problem(name: str, value: str) -> str | None:
         return None
     return (
         f"the value that begins with {value[:20]!r} makes the name of its directory {size_bytes} bytes long, but file "
-        f"systems allow at most {_LONGEST_NAME_BYTES}; partition by a column with shorter values"
+        f"systems allow at most {_LONGEST_NAME_BYTES}. Partition by a column with shorter values"
     )
 
 

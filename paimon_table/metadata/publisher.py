@@ -77,7 +77,7 @@ class FilePublisher:
         if not take_back(store, snapshot):
             raise CorruptFile(
                 f"{self.paths.root} was rolled back to before snapshot {snapshot.id - 1} while snapshot {snapshot.id} "
-                "was published on it, and others have committed on top: stop all writers of the table, then roll back "
+                "was published on it, and others have committed on top. Stop all writers of the table, then roll back "
                 "again"
             )
         return False

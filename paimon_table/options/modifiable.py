@@ -14,7 +14,7 @@ def only_when_modifiable(change: OptionChange) -> None:
     if change.options.get(DELETION_VECTORS_MODIFIABLE, "false").lower() != "true":
         raise ConfigError(
             f"option {change.name!r} cannot change once the table holds data: turning deletion vectors on or "
-            f"off without a full-compaction duplicates rows; set {DELETION_VECTORS_MODIFIABLE!r} = true if a full "
+            f"off without a full-compaction duplicates rows. Set {DELETION_VECTORS_MODIFIABLE!r} = true if a full "
             "compaction follows before anyone reads",
             option=change.name,
         )

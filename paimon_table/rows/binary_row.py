@@ -307,7 +307,7 @@ def _nanoseconds(millis: int, nanos: int, t: DataType) -> int:
     if not -(1 << 63) <= units < 1 << 63:
         problem = beyond_64_bits(t, *divmod(units, NANOS_PER_SECOND))
         raise UnsupportedFeature(
-            f"the key, partition or bounds in the metadata of a file have {problem}; read the table with Paimon's own "
+            f"the key, partition or bounds in the metadata of a file have {problem}. Read the table with Paimon's own "
             "engines and write it into a new one with TIMESTAMP(6)"
         )
     return units

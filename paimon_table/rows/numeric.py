@@ -51,7 +51,7 @@ def warn_if_beyond(column: str, t: DataType, estimated: npt.NDArray[np.float64])
 def warn_of_overflow(column: str, t: DataType) -> None:
     """Warn once per process that results in the column are wrong."""
     log.warning(
-        "column %r: an aggregated value exceeded the range of %s and wrapped around, as in Java; give the column a "
+        "column %r: an aggregated value exceeded the range of %s and wrapped around, as in Java. Give the column a "
         "wider type and write the rows of these keys again",
         column,
         t,

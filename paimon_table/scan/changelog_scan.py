@@ -104,7 +104,7 @@ def _entries(ctx: TableContext, reader: ManifestReader, snapshot: Snapshot, prod
         if not isinstance(error.__cause__, FileNotFoundError) or ctx.io.exists(ctx.paths.snapshot_file(snapshot.id)):
             raise
         raise ConfigError(
-            f"the changes of snapshot {snapshot.id} of {ctx.paths.root} no longer exist: it was written without a "
+            f"the changes of snapshot {snapshot.id} of {ctx.paths.root} no longer exist. It was written without a "
             "changelog producer, and another program expired it when the table had one; choose a later range"
         ) from error
 

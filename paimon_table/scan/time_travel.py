@@ -44,7 +44,7 @@ def stored_snapshot(ctx: TableContext) -> Snapshot | None:
         if name in _CHOOSING_ROWS or (name == _SCAN_MODE and options[name].strip().lower() in _CHOOSING_MODES):
             raise UnsupportedFeature(
                 f"{ctx.paths.root} has option {name!r} = {options[name]!r}, which chooses the rows of readers "
-                "and is not supported; name a snapshot, a tag or a time, or remove the option (ALTER TABLE ... RESET)",
+                "and is not supported. Name a snapshot, a tag or a time, or remove the option (ALTER TABLE ... RESET)",
                 option=name,
             )
     if _SCAN_TAG in options:

@@ -37,8 +37,8 @@ def conform_column(column: pa.ChunkedArray, written: DataField, wanted: DataFiel
         return pa.chunked_array(chunks, arrow_type(wanted.type))
     except (_NoCast, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedFeature(
-            f"column {wanted.name!r} was written as {written.type} and cannot be read as {wanted.type} ({error}); "
-            "compact the table with the engine that changed the type, or change it to a wider one",
+            f"column {wanted.name!r} was written as {written.type} and cannot be read as {wanted.type} ({error}). "
+            "Compact the table with the engine that changed the type, or change it to a wider one",
             column=wanted.name,
         ) from error
 

@@ -176,7 +176,7 @@ def check_keys(schema: TableSchema) -> None:
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise ConfigError(
             f"primary key {list(schema.primary_keys)} should not be the same as the partition fields: each partition "
-            "would have a single row; add a column to the primary key"
+            "would have a single row. Add a column to the primary key"
         )
 
 

@@ -315,7 +315,7 @@ def _link(temporary: str, path: str) -> bool:
         if error.errno in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
             raise ConfigError(
                 f"the file system of {path} does not support hard links ({error.strerror}), so a commit could "
-                "overwrite another one; move the warehouse to a file system that supports them"
+                "overwrite another one. Move the warehouse to a file system that supports them"
             ) from error
         raise
     return True

@@ -42,7 +42,7 @@ class Secret:
         if text is None:
             raise ConfigError(
                 f"this process lacks a secret (environment variable {self.variable}), because it was started before "
-                "the storage was opened; open the storage first, or set the credentials in the environment, as for "
+                "the storage was opened. Open the storage first, or set the credentials in the environment, as for "
                 "every AWS client"
             )
         return text

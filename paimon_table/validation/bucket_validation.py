@@ -33,9 +33,9 @@ def check_bucket_mode(schema: TableSchema, options: TableOptions) -> None:
             _check_moves(options)
         case BucketMode.HASH_FIXED | BucketMode.POSTPONE_MODE if schema.primary_keys and outside:
             raise UnsupportedFeature(
-                f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}), "
-                f"and with bucket = {options.bucket} a row that changes its partition would stay in the old one too; "
-                "set bucket = -1, which moves rows, or add the column to the primary key",
+                f"partition column {outside[0]!r} is not part of the primary key ({', '.join(schema.primary_keys)}). "
+                f"With bucket = {options.bucket} a row that changes its partition would stay in the old one too. "
+                "Set bucket = -1, which moves rows, or add the column to the primary key",
                 column=outside[0],
             )
 
@@ -45,7 +45,7 @@ def _check_moves(options: TableOptions) -> None:
     if options.merge_engine == "deduplicate" and options.ignore_delete:
         raise UnsupportedFeature(
             f"option {IGNORE_DELETE!r} = true would ignore the delete of a row that moves to another partition, so the "
-            "old row would stay; remove the option, or add the partition columns to the primary key",
+            "old row would stay. Remove the option, or add the partition columns to the primary key",
             option=IGNORE_DELETE,
         )
 
@@ -88,7 +88,7 @@ def _check_postponed(options: TableOptions) -> None:
     if options.snapshot_ordering:
         raise UnsupportedFeature(
             "option 'sequence.snapshot-ordering' is not supported with 'bucket' = -2 (postponed buckets), whose rows"
-            " arrive in one snapshot and get their buckets in another; remove it, or set a number of buckets",
+            " arrive in one snapshot and get their buckets in another. Remove it, or set a number of buckets",
             option=SNAPSHOT_ORDERING,
         )
 

@@ -98,7 +98,7 @@ def check_order(schema: TableSchema, options: TableOptions) -> None:
             own = field_option(name, AGGREGATE_FUNCTION)
             raise ConfigError(
                 f"option {own!r}: there should be no aggregation on a sequence field, whose "
-                f"value is that of the newest row; remove it, or take {name!r} out of {SEQUENCE_FIELD!r}",
+                f"value is that of the newest row. Remove it, or take {name!r} out of {SEQUENCE_FIELD!r}",
                 option=own,
             )
     missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
@@ -129,7 +129,7 @@ def check_snapshot_ordering(schema: TableSchema, options: TableOptions) -> None:
     if not options.write_only:
         raise ConfigError(
             "option 'sequence.snapshot-ordering' requires 'write-only' = true: rows that are compacted before their "
-            "snapshot exists have no place in its order; set it and compact in a dedicated job",
+            "snapshot exists have no place in its order. Set it and compact in a dedicated job",
             option=SNAPSHOT_ORDERING,
         )
 

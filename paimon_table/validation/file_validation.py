@@ -80,7 +80,7 @@ def check_key_types(schema: TableSchema, options: TableOptions) -> None:
             if settings.format == ORC.name:
                 raise ConfigError(
                     f"option {settings.format_option!r}: key column {f.name!r} of type {f.type} loses its trailing "
-                    "blanks in ORC files, so that one key becomes several rows; declare it as VARCHAR or STRING, or "
+                    "blanks in ORC files, so that one key becomes several rows. Declare it as VARCHAR or STRING, or "
                     "use another format",
                     option=settings.format_option,
                 )
@@ -100,7 +100,7 @@ def _check_index(indexed: BloomFilterColumn, schema: TableSchema) -> None:
         if column_type is None or key is None or key.root not in CHARACTERS:
             raise ConfigError(
                 f"option {option!r}: {indexed.name!r} names a key of a map, but {indexed.column!r} has type "
-                f"{column_type}; only maps with texts as keys have values that can be indexed by key",
+                f"{column_type}. Only maps with texts as keys have values that can be indexed by key",
                 option=option,
             )
         column_type = column_type.value

@@ -91,14 +91,14 @@ def _check_groups(schema: TableSchema, groups: Sequence[SequenceGroup]) -> None:
             if other != option:
                 raise UnsupportedFeature(
                     f"options {other!r} and {option!r} share the sequence field {name!r}, and which of them moves it "
-                    "is not defined; make one group of them or give each a field of its own",
+                    "is not defined. Make one group of them or give each a field of its own",
                     option=other,
                 )
     for name, option in protected_by.items():
         if sequence_of.get(name, option) != option:
             raise UnsupportedFeature(
                 f"field {name!r} is the sequence of {sequence_of[name]!r} and protected by {option!r}, and which of "
-                "them moves it is not defined; remove it from one of them",
+                "them moves it is not defined. Remove it from one of them",
                 option=option,
                 column=name,
             )

@@ -146,7 +146,7 @@ def _check_indexes(before: TableSchema, after: TableSchema) -> None:
             raise SchemaChangeRefused(
                 f"column {indexed.column!r} cannot change to {after.field(indexed.column).type}: option "
                 f"{BLOOM_FILTER_COLUMNS.name!r} names {indexed.name!r}, and there is no bloom filter for values of "
-                f"type {new}; remove it from the option, or keep the type and write into a new table",
+                f"type {new}. Remove it from the option, or keep the type and write into a new table",
                 column=indexed.column,
             )
 
@@ -284,7 +284,7 @@ def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
     if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
         raise SchemaChangeRefused(
             f"column {name!r} cannot change from {schema.field(name).type} to {wanted}: it is part of the key, the "
-            "partition or the bucket key, whose values determine the place of rows; write into a new table",
+            "partition or the bucket key, which determine the place of rows. Write into a new table",
             column=name,
         )
     wanted, highest = number_new_fields(wanted, schema.highest_field_id)

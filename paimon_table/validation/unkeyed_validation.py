@@ -29,8 +29,8 @@ def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None
     ):
         if stated:
             raise ConfigError(
-                f"option {name!r} decides which row of a key stays, but a table without primary key keeps every row; "
-                "remove the option or define a primary key",
+                f"option {name!r} decides which row of a key stays, but a table without primary key keeps every row. "
+                "Remove the option or define a primary key",
                 option=name,
             )
     if PRIMARY_KEY_NULLABLE.value_in(schema.options):

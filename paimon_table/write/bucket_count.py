@@ -24,6 +24,6 @@ def check_bucket_count(ctx: TableContext, partition: bytes, present: int | None)
     command = f"'tidemark table rescale {ctx.paths.root} --buckets {wanted}' or by " if ctx.options.has_key else ""
     back = "" if DYNAMIC in (present, wanted) else f"set 'bucket' back to {present}, or "
     raise BucketCountChanged(
-        f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}; nothing "
+        f"{what}: rows would be written with bucket num {wanted}, but the previous bucket num is {present}. Nothing "
         f"was written: {back}rescale it, by {command}INSERT OVERWRITE of all its rows"
     )

@@ -128,7 +128,7 @@ class IncomingRows:
         if wrong is not None:
             raise MalformedRecord(
                 f"cannot write null to non-null field({wrong.path}) in column {name!r} of {self._name}: {wrong.count} "
-                "values are missing; quarantine their rows or use a type that takes NULL there"
+                "values are missing. Quarantine their rows or use a type that takes NULL there"
             )
 
     def _check_adds(self, kinds: npt.NDArray[np.int8]) -> None:
@@ -138,7 +138,7 @@ class IncomingRows:
         first = RowKind(int(kinds[~adds][0])).name
         raise MalformedRecord(
             f"{self._name} belongs to an append table, whose rows have no key for {first} to find them: it accepts "
-            "only INSERT and UPDATE_AFTER; add a primary key to the table, or leave such rows out"
+            "only INSERT and UPDATE_AFTER. Add a primary key to the table, or leave such rows out"
         )
 
 

@@ -40,7 +40,7 @@ def check_accounted(batch_id: int, reports: Iterable[DecodeReport]) -> None:
         raise BrokenInvariant(
             f"batch {batch_id}: of {report.record_count} records, {counts.with_rows} gave rows, {counts.quarantined}"
             f" went to quarantine and {sum(counts.skipped.values())} were skipped, which leaves"
-            f" {report.record_count - counts.accounted}{_unknown(counts)}; nothing of the batch was committed; please"
+            f" {report.record_count - counts.accounted}{_unknown(counts)}; nothing of the batch was committed. Please"
             f" report this with the records of {places}"
         )
 
@@ -97,6 +97,6 @@ def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -
         **{other: {"*": "earliest"} for other in sorted({*topics} - {topic})},
     }
     return (
-        ". To remove the rows from the Paimon table too, rebuild it afterwards from the records after this one:"
+        ". To remove the rows from the Paimon table too, rebuild it from the records after this one:"
         f" `tidemark replay FILE --table {identifier} --rebuild --from '{json.dumps(begin)}' --allow-missing`"
     )

@@ -176,7 +176,7 @@ def lacks_commits(table: TableFacts) -> bool:
         f"table {table.name} was rolled back, or restored: it has the snapshots {files.earliest_id} to "
         f"{files.newest_id}, and lacks commits of the pipeline. The snapshots that show which commits are missing have "
         "expired, so Tidemark cannot tell which records to read again. Restore a copy that has one of the pipeline's "
-        "own snapshots, or drop the table and let its rule write into another one with `backfill: true`"
+        "own snapshots, or drop the table, then let its rule write into another one with `backfill: true`"
     )
 
 
@@ -305,8 +305,8 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     if begin is None and offsets:
         raise ConfigError(
             f"table {table.name} lacks the last {commits} of pipeline {stream.pipeline} that checkpoint"
-            f" {stream.checkpoint} has (was it restored from a backup, or rolled back?), and dump files cannot be read"
-            " again from there: move the checkpoint directory away and start again, a new one continues from the"
+            f" {stream.checkpoint} has (was it restored from a backup, or rolled back?). Dump files cannot be read"
+            " again from there. Move the checkpoint directory away and start again: a new one continues from the"
             " positions in the tables (on_lost_checkpoint: resume)"
         )
     reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"

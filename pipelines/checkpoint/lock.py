@@ -191,7 +191,7 @@ def _me(doing: str, yields: bool) -> Mapping[str, str | int | bool]:
 def _taken(config: PipelineConfig, content: bytes) -> str:
     holder = _holder(content)
     return (
-        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {holder}, which {holder.doing}; only one "
+        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {holder}, which {holder.doing}. Only one "
         f"process at a time can use it: wait until it ends, or stop it"
     )
 

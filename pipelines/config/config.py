@@ -262,8 +262,8 @@ class PipelineConfig(ConfigModel):
             at, target = ("tables", index, "order_by"), self.target_rule(rule)
             if not self.source.format.traits.tells_positions:
                 text = (
-                    f"records of the format {self.source.format.name} have no position in the log of a source; "
-                    "name a column with a version of the row: `options: {sequence.field: COLUMN}`"
+                    f"records of the format {self.source.format.name} have no position in the log of a source. "
+                    "Name a column with a version of the row: `options: {sequence.field: COLUMN}`"
                 )
                 raise refused(text, *at)
             stated = {n: v for n, v in {**self.defaults.options, **rule.options}.items() if v is not None}

@@ -115,7 +115,7 @@ def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
         if not rule.tells_key:
             text = (
                 f"records of {config.source.format.name} name no primary key, so {rule.into} becomes a log of "
-                "events; set primary_key for a table that follows its source, or `mode: append` with `on_change: log`"
+                "events. Set primary_key for a table that follows its source, or `mode: append` with `on_change: log`"
             )
             yield problem_at(file, ("tables", i, "into"), text)
 
@@ -180,8 +180,8 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (
-                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; "
-                    "use the same settings in both, or give each a separate table"
+                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`. "
+                    "Use the same settings in both, or give each a separate table"
                 )
                 yield problem_at(file, ("tables", i, "into"), text)
                 break
@@ -206,9 +206,9 @@ def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file,
             ("tables", i, "into"),
-            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; set"
-            " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
-            " key tells them apart, or use placeholders such as {database}",
+            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other. Set"
+            " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a key column"
+            " distinguishes them, or use placeholders such as {database}",
         )
 
 

@@ -22,7 +22,7 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
         yield (
             f"'remove-record-on-delete' ({', '.join(removing)}): if one batch deletes a key and inserts it "
             "again, columns that are NULL in the insert keep their old values, as in Paimon (docs/PARITY.md,"
-            " Partial-update and Aggregation); if this matters, use merge-engine deduplicate"
+            " Partial-update and Aggregation). If this matters, use merge-engine deduplicate"
         )
     masked = sorted({rule.into for rule in config.target_rules if rule.columns.mask})
     if masked:

@@ -38,7 +38,7 @@ def ordered_filter_problem(rule: TargetRule, options: Mapping[str, str]) -> str 
         return None
     by = "`order_by`" if rule.orders_by_position else f"the option '{SEQUENCE_FIELD}'"
     return (
-        "with `where`, soft_delete applies records in their order of arrival: if a row stops matching before its "
+        "with `where`, soft_delete applies records in order of arrival. If a row stops matching before its "
         f"older records arrive, there is no row to mark; remove {by}, or use scd2, which stores every version"
     )
 

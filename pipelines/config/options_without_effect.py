@@ -196,7 +196,7 @@ def functions_of_tidemark_alone(effective: Mapping[str, str]) -> Iterator[tuple[
         if function == "count":
             yield (
                 name,
-                f"option '{name}' = count: Java Paimon 1.4.2 does not have this function and cannot open the table; if"
+                f"option '{name}' = count: Java Paimon 1.4.2 does not have this function and cannot open the table. If"
                 " Java reads it, use sum over a column of ones instead",
             )
 

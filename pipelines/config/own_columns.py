@@ -60,7 +60,7 @@ def twin_of_own(rule: TargetRule, name: str) -> str | None:
         return None
     return (
         f"its name differs only in case from column {twin!r}, which `{own[twin].option}` fills, and readers such "
-        "as Spark cannot distinguish them; rename it (`columns.rename`), drop it (`columns.drop`), or declare "
+        "as Spark cannot distinguish them. Rename it (`columns.rename`), drop it (`columns.drop`), or declare "
         "its type under columns.types to keep both"
     )
 
@@ -101,7 +101,7 @@ def ordering_own_column(rule: TargetRule, options: Mapping[str, str]) -> str | N
         return None
     return (
         f"option '{SEQUENCE_FIELD}' orders rows by column {name!r}, which `{own[name].option}` fills and no "
-        "record has: name a source column that shows which row is newer, or remove the option"
+        "record has. Name a source column that shows which row is newer, or remove the option"
     )
 
 

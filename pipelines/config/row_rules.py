@@ -62,7 +62,7 @@ def row_problems(
         yield (
             ("where",),
             f"with merge-engine {merge_engine} and changelog-producer {changelog_producer} it needs the old row of"
-            " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
+            " every update and delete. Let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
             " MySQL and MariaDB always do), and set `before: full` in the rule",
         )
     if rule.where is not None and leaving is not Leaving.OMITTED:
@@ -91,7 +91,7 @@ def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[s
     if ignoring is not None and rule.deleted_at is None:
         yield (
             f"a row that leaves the condition is deleted, and option '{ignoring}' ignores deletes, so the row "
-            "would stay: remove one of the two, or write into a new table (another `into`) if the table has the option"
+            "would stay. Remove one of the two, or write into a new table (another `into`) if the table has the option"
         )
     marked = ordered_filter_problem(rule, options)
     lacking = lacking_for_deletes(options) if options.get(SEQUENCE_FIELD) else None
@@ -100,7 +100,7 @@ def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[s
     elif lacking is not None:
         yield (
             f"with '{SEQUENCE_FIELD}' Tidemark deletes a row that leaves the condition, and keeps this delete "
-            f"for some time so that no older record restores the row; this needs {lacking}: change it, or remove "
+            f"for some time so that no older record restores the row. This needs {lacking}: change it, or remove "
             "one of the two"
         )
 
@@ -120,7 +120,7 @@ def _masked_order(rule: TargetRule, options: Mapping[str, str]) -> Iterator[tupl
                 yield (
                     ("columns", "mask", column),
                     f"option '{option}' orders rows by column {name!r}, and masked values have no order, so "
-                    "older records would replace newer ones: use another column, or remove the mask",
+                    "older records would replace newer ones. Use another column, or remove the mask",
                 )
 
 
@@ -142,7 +142,7 @@ def _varying_problems(
             yield (
                 at,
                 f"it depends on {varying[0]}, which differs from record to record: Tidemark would not recognise "
-                "the old row of an update or delete; use columns of the row, or $database, $schema, $table, $topic,"
+                "the old row of an update or delete. Use columns of the row, or $database, $schema, $table, $topic,"
                 " $partition",
             )
 
@@ -165,5 +165,5 @@ def _key_problem(rule: TargetRule, name: str) -> str | None:
         return None
     return (
         f"column {name!r} depends on {varying[0]}, which differs from record to record: an update or delete "
-        "would not find its row; use columns of the row, or $database, $schema, $table, $topic, $partition"
+        "would not find its row. Use columns of the row, or $database, $schema, $table, $topic, $partition"
     )

@@ -18,7 +18,7 @@ from sources.topics import TopicSelection, any_matches, name_matches
 
 _ONE_JOB = (
     "its buckets are dynamic and allow one writer: when two pipelines commit at the same time, Tidemark refuses "
-    "one batch and plans it again; a pipeline that always loses ends"
+    "one batch and plans it again. A pipeline that always loses ends"
 )
 
 

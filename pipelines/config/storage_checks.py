@@ -94,8 +94,8 @@ def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> s
     if scheme not in ("s3", "s3a") or by_jar or f"spark.hadoop.fs.{scheme}.impl" in properties:
         return None
     return (
-        f"Spark has no file system for {scheme}://; keep the checkpoint on a local disk or a volume (if it is "
-        "lost, the tables store the positions to continue from), or configure one in Spark: s3a:// with "
+        f"Spark has no file system for {scheme}://. Keep the checkpoint on a local disk or a volume (if it is "
+        "lost, the tables store the positions to continue from). Or configure one in Spark: s3a:// with "
         "hadoop-aws in spark.jars.packages, or the"
         f" class that the cluster has in spark.hadoop.fs.{scheme}.impl"
     )
@@ -126,8 +126,8 @@ def place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     is_inside = tables is not None and _directory(state).startswith(_directory(tables))
     if is_inside and _overlap(state, tables) is None:
         text = (
-            "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too;"
-            " stop the pipeline, move the directory out of the warehouse, and set the new path"
+            "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too."
+            " Stop the pipeline, move the directory out of the warehouse, and set the new path"
         )
         yield problem_at(file, ("checkpoint",), text)
     if config.source.quarantine is not None and _is_in_use(config.source.quarantine):

@@ -39,9 +39,9 @@ def alike_text(name: str, other: str) -> str:
     """Why two names that are ``folded`` to one are better not both used; characters that look alike are written out."""
     shown, shown_other = (ascii(one) if folded(one) != one.casefold() else f"'{one}'" for one in (name, other))
     return (
-        f"{shown} differs from {shown_other} only in case or in how its characters are composed: they are two "
+        f"{shown} differs from {shown_other} only in case or in how its characters are composed. They are two "
         "tables, but share one directory if the storage does not distinguish the names (macOS, Windows, some "
-        "network drives); use the same spelling"
+        "network drives): use the same spelling"
     )
 
 

@@ -205,7 +205,7 @@ class TableRule(ConfigModel):
             raise refused(text, "order_by")
         if self.history is not None:
             text = (
-                "`history` needs the keys of rows, and a table with `mode: append` has none: remove one of the two, or"
+                "`history` needs the keys of rows, and a table with `mode: append` has none. Remove one of the two, or"
                 " keep each change as a row with `on_change: log`"
             )
             raise refused(text, "history")

@@ -112,7 +112,7 @@ def _indentation(problem: str, at: Spot, begun: Spot, lines: Sequence[str]) -> t
         return at, "text follows the end of a value; put the whole value in quotes"
     items = "; keys of an item begin after its '- '" if "block collection" in problem or _is_item(lines, begun) else ""
     return at, (
-        f"this line begins in column {at[1]}, but its block (from line {begun[0]} on) in column {begun[1]}; give "
+        f"this line begins in column {at[1]}, but its block (from line {begun[0]} on) in column {begun[1]}. Give "
         f"all lines of a block the same number of blanks{items}"
     )
 

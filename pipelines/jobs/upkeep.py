@@ -167,8 +167,8 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
     if found.newest_whole_id is None:
         return [*steps, "or recreate the table from its topics: none of its snapshots is complete"]
     steps.append(
-        f"or go back to snapshot {found.newest_whole_id}, the newest complete one: stop the pipelines that write "
-        f"the table, run 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', and start them "
+        f"or go back to snapshot {found.newest_whole_id}, the newest complete one. Stop the pipelines that write "
+        f"the table, run 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', then start them "
         "again: they reread the later records"
     )
     return steps

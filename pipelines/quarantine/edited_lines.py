@@ -59,8 +59,8 @@ class EditedLines:
         if edited.taken_for not in (None, line.record):
             raise ConfigError(
                 f"--file {self._path}:{edited.line.number}: the quarantine has two records of {line.topic} partition"
-                f" {line.partition} offset {line.offset} (the topic was recreated, or a dump replaced), and the line"
-                " does not say which it is: leave its field `ts` as `quarantine show` prints it, or drop the other"
+                f" {line.partition} offset {line.offset} (the topic was recreated, or a dump replaced). The line"
+                " does not say which it is. Leave its field `ts` as `quarantine show` prints it, or drop the other"
                 " record first"
             )
         edited.taken_for = line.record

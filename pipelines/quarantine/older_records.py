@@ -20,7 +20,7 @@ from sources.record_rows import rows_at
 EVEN_IF_OLDER = "--even-if-older"
 
 _LATE_DELETE = (
-    "a delete has no sequence value, so it could remove a newer row of its key: check the row, then retry with "
+    "a delete has no sequence value, so it could remove a newer row of its key. Check the row, then retry with "
     f"{EVEN_IF_OLDER}, or drop the record"
 )
 
@@ -31,8 +31,8 @@ def refusal(identifier: str, table: Table) -> str | None:
     if where is None:
         return None
     return (
-        f"table {identifier} has no sequence.field, so a late record replaces newer rows of its key{where}: "
-        f"check whether the rows have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
+        f"table {identifier} has no sequence.field, so a late record replaces newer rows of its key{where}. "
+        f"Check whether the rows have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
     )
 
 

@@ -43,13 +43,13 @@ class ReadingAgain:
         """Why its records wait."""
         if self.is_rebuilt:
             return (
-                f"table {self.table} is being rebuilt from its topics, which may include these records: retry them "
+                f"table {self.table} is being rebuilt from its topics, which may include these records. Retry them "
                 f"after the rebuild (tidemark replay FILE --table {self.table} --rebuild continues it, --abandon "
                 "gives it up)"
             )
         return (
             f"table {self.table} is behind the stream and rereads its topics from its position, which may include "
-            "these records: retry them after it has caught up (a rule must write it, then `tidemark resume FILE "
+            "these records. Retry them after it has caught up (a rule must write it, then `tidemark resume FILE "
             f"--table {self.table}`, or a start)"
         )
 
@@ -95,7 +95,7 @@ class Waiting:
             return None
         return (
             f"the pipeline has not read these records of {line.topic} for table {table} yet (its checkpoint is new, "
-            "or it was killed within their batch): start it first, then retry the remaining records"
+            "or it was killed within their batch). Start it first, then retry the remaining records"
         )
 
     def _stream_reads(self, line: BadLine) -> bool:

@@ -29,12 +29,12 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
     if config.catalog.type == "rest":
         raise ConfigError(
             f"table {state.table} cannot be rebuilt: a rebuild builds its rows in a branch, and the REST catalog "
-            f"(catalog.type: rest) owns branches; use --into-place, or write into a new table (another `into`, with "
+            f"(catalog.type: rest) owns branches. Use --into-place, or write into a new table (another `into`, with "
             f"`backfill: true`)"
         )
     if table.options.bucket == -2:
         raise ConfigError(
-            f"table {state.table} has postponed buckets, whose rows wait for a compaction: first set a number of "
+            f"table {state.table} has postponed buckets, whose rows wait for a compaction. First set a number of "
             "buckets (tidemark table rescale), or write into a new table (another `into`, with `backfill: true`)"
         )
     options = _options(config, state, table)
@@ -57,8 +57,8 @@ def taken_up(
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
         raise ConfigError(
-            f"the rule of table {before.table} has changed since its rebuild began, so its rows would mix both rules:"
-            " give it up (--rebuild --abandon), then start it again"
+            f"the rule of table {before.table} has changed since its rebuild began, so its rows would mix both rules."
+            " Give it up (--rebuild --abandon), then start it again"
         )
     _options(config, before, table)
     unpin(before.id, table)
@@ -84,7 +84,7 @@ def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
     if is_taken:
         raise ConfigError(
             f"table {state.table} has the rebuilt content already: call again without --abandon, which ends the"
-            f" rebuild; the old content is tag {_switch_of(rebuild).tag!r}, to which the table can be rolled back"
+            f" rebuild. The old content is tag {_switch_of(rebuild).tag!r}, to which the table can be rolled back"
         )
     unpin(state.id, table)
     tag = None if rebuild.switch is None else TagStore(table.io, table.paths).find(rebuild.switch.tag)
@@ -115,8 +115,8 @@ def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[s
     options = changed_options(config, state.table, table, state.topics)
     if options and runner_of(config) is not None:
         raise ConfigError(
-            f"the rule of table {state.table} changes {', '.join(options)}, which a running pipeline cannot do: "
-            "stop the pipeline, rebuild the table, then start it again (or fill a new table alongside the stream: "
+            f"the rule of table {state.table} changes {', '.join(options)}, which a running pipeline cannot do. "
+            "Stop the pipeline, rebuild the table, then start it again (or fill a new table alongside the stream: "
             "another `into`, with `backfill: true`)"
         )
     return options

@@ -93,8 +93,8 @@ def _check_may_change(config: PipelineConfig, identifier: str, name: str) -> Non
         return
     remedy = "rescale the table first (tidemark table rescale)" if name == BUCKET else "take it back"
     raise ConfigError(
-        f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do: "
-        f"it can change how rows are merged ({', '.join(OF_MERGING[:2])} and the like), not their keys, partitions and "
+        f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do. "
+        f"It can change how rows are merged ({', '.join(OF_MERGING[:2])} and the like), not their keys, partitions and "
         f"buckets; {remedy}, or write"
         " into a new table (another `into`, with `backfill: true`)",
         option=name,
@@ -107,7 +107,7 @@ def _check_columns(table: Table, identifier: str, changed: Mapping[str, str]) ->
         if missing is not None:
             raise ConfigError(
                 f"the rule of table {identifier} names column {missing!r} in option {name!r}, and the table has no such"
-                " column yet: let the pipeline add it first (declare its type under columns.types), then rebuild"
+                " column yet. Let the pipeline add it first (declare its type under columns.types), then rebuild"
             )
 
 
@@ -155,7 +155,7 @@ def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> No
         names = ", ".join(first_of(new, _SHOWN, "topics"))
         raise ConfigError(
             f"table {state.table} has received records of {names} since its rebuild began, and the rebuild does "
-            "not read them: give it up (--rebuild --abandon), then start it again"
+            "not read them. Give it up (--rebuild --abandon), then start it again"
         )
 
 

@@ -73,8 +73,8 @@ def is_switched(table: Table, rebuild: Rebuild) -> bool:
     if found.newest is None and not found.exhaustive:
         raise CommitOutcomeUnknown(
             f"Tidemark cannot tell whether {table.paths.root} has the content of branch {rebuild.branch!r}: the"
-            f" snapshots that show it have expired. Compare the table with its tag {switch.tag!r}, give up the rebuild"
-            " (--rebuild --abandon, which leaves all files that the table may have) and start it again if needed"
+            f" snapshots that show it have expired. Compare the table with its tag {switch.tag!r}. Give up the rebuild"
+            " (--rebuild --abandon, which keeps all files that the table may have), and start it again if needed"
         )
     return found.newest is not None
 

@@ -116,7 +116,7 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table, t
     if position is None:
         raise ConfigError(
             f"{option} {text}: the snapshot is not one of pipeline {config.name}, so it has no position of the "
-            f"pipeline; choose one whose commit user begins with tidemark (tidemark table snapshots)"
+            f"pipeline. Choose one whose commit user begins with tidemark (tidemark table snapshots)"
         )
     ended = sorted(topic for topic in position.topics if position.is_of_another(topic, topic_ids))
     if ended:
@@ -192,7 +192,7 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
     if missing:
         raise ConfigError(
             f"{option}: {', '.join(first_of(missing, _SHOWN, 'partitions'))}: feeds the table and is not named, so"
-            ' the replay would begin at its first record: give each partition an offset, a time or "earliest"; "*"'
+            ' the replay would begin at its first record. Give each partition an offset, a time or "earliest"; "*"'
             " stands for the partitions of a topic that are not named, such as"
             ' {"topic": {"0": 42, "*": "2024-05-01T12:00:00Z"}}'
         )

@@ -148,7 +148,7 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTabl
     entry = Book(checkpoint).entry(identifier)
     if entry.pause is not None and not entry.pause.has_rule:
         raise ConfigError(
-            f"table {identifier} lacks records that the stream has read while no rule wrote the table: start the "
+            f"table {identifier} lacks records that the stream has read while no rule wrote the table. Start the "
             f"pipeline with a rule for it, which catches it up, then replay"
         )
     if entry.pause is not None:
@@ -165,7 +165,7 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTabl
     if lacks_commits(table):
         raise ConfigError(
             f"table {identifier} lacks the last {counted(entry.commits - table.commits, 'commit')} of the pipeline that"
-            " its checkpoint has (was it restored from a backup, or rolled back?): restart the pipeline, which reads"
+            " its checkpoint has (was it restored from a backup, or rolled back?). Restart the pipeline, which reads"
             " it again from its position, then replay"
         )
 

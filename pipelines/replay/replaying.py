@@ -142,7 +142,7 @@ def _ended_meanwhile(before: ReplayState, table: Table) -> SinkUnavailable:
     if TagStore(table.io, table.paths).find(tag) is None:
         return SinkUnavailable(f"{name} was not given up: another call has done so already")
     return SinkUnavailable(
-        f"{name} was not given up: it ended in the meantime, and the table has its rows; its old content is tag "
+        f"{name} was not given up: it ended in the meantime, and the table has its rows. Its old content is tag "
         f"{tag!r}, to which the table can be rolled back"
     )
 
@@ -259,6 +259,6 @@ def _local(config: PipelineConfig, progress: Progress) -> Progress:
     if progress.step is Step.WAITING:
         raise ConfigError(
             f"pipeline {config.name} stopped within a batch, and the table already has rows of it: start the "
-            "pipeline, then call again; the replay then continues alongside it"
+            "pipeline, then call again. The replay then continues alongside it"
         )
     return progress

@@ -85,7 +85,7 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}
     elif secrets and is_joined:
         raise ConfigError(
-            "the keys under catalog.options cannot be passed to the workers of a local spark-submit: start with "
+            "the keys under catalog.options cannot be passed to the workers of a local spark-submit. Start with "
             "`tidemark run`, or set them for spark-submit as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if is_local and not is_joined:
@@ -166,7 +166,7 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
         _check_room(properties, error)
         packages = properties.get("spark.jars.packages")
         remedy = (
-            f"; if its output names unresolved dependencies, {packages} could not be fetched: run once with"
+            f"; if its output names unresolved dependencies, {packages} could not be fetched. Run once with"
             " access to a Maven repository (spark.jars.ivySettings names a mirror), or put the jars into the"
             " directory jars of pyspark"
             if packages

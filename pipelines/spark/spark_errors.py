@@ -89,8 +89,8 @@ def first_cause(error: object) -> str:
     program = _NO_PROGRAM.search(text)
     if program is not None:
         return (
-            f"{program[1]} cannot be started ({program[2]}): the user that runs the pipeline must be allowed to execute"
-            " it, and it must be on each machine of Spark; install Tidemark where this user may read and execute all of"
+            f"{program[1]} cannot be started ({program[2]}): the user of the pipeline must be allowed to execute"
+            " it, and it must be on each machine of Spark. Install Tidemark where this user may read and execute all of"
             " it"
         )
     local = _LOCAL_FILES.search(text)

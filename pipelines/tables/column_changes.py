@@ -131,7 +131,7 @@ def nullable_changes(schema: TableSchema, names: Collection[str], policy: Schema
     if found and policy.nullability == "pause":
         raise PausingChange(
             f"column {', '.join(found)} can be NULL in the source but not in the table: `schema_changes: "
-            "{nullability: pause}`; set apply to make the table's column nullable, or ignore to quarantine "
+            "{nullability: pause}`. Set apply to make the table's column nullable, or ignore to quarantine "
             "records with NULL there"
         )
     return tuple(map(NullableColumn, found)) if policy.nullability == "apply" else ()
@@ -215,8 +215,8 @@ def name_refusal(name: str, present: Collection[str]) -> str | None:
     if twin is None:
         return None
     return (
-        f"its name differs from column {twin!r} only in case, and readers such as Spark cannot distinguish them; "
-        "rename or drop it in the connector, or declare its type under columns.types to keep both. If"
+        f"its name differs from column {twin!r} only in case, and readers such as Spark cannot distinguish them. "
+        "Rename or drop it in the connector, or declare its type under columns.types to keep both. If"
         f" the source has renamed the column, set `columns.rename: {{{name}: {twin}}}`"
     )
 

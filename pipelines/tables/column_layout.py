@@ -197,7 +197,7 @@ def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> 
     if wider is None:
         raise ConfigError(
             f"rule into {rule.into}: column {name!r}, which its expressions need, was {sql(known)} and is now"
-            f" {sql(observed)}: values would be lost between the two; write into a new table (another `into`, with"
+            f" {sql(observed)}: values would be lost between the two. Write into a new table (another `into`, with"
             " `backfill: true`)"
         )
     return wider
@@ -268,7 +268,7 @@ def _stored_key(rule: TargetRule, name: str) -> str:
         if rule.primary_key is not None or rule.on_change is not None:
             return name
         raise ConfigError(
-            f"rule into {rule.into}: column {name!r} of the message key is left out of the table: keep it, or "
+            f"rule into {rule.into}: column {name!r} of the message key is left out of the table. Keep it, or "
             "set primary_key to the columns that identify a row"
         )
     return found

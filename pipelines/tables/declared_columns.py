@@ -66,7 +66,7 @@ def plan_types(rule: TargetRule, plan: RulePlan) -> None:
         except (ConfigError, SchemaChangeRefused) as error:
             raise ConfigError(
                 f"pipeline {plan.pipeline}: the rule into {rule.into} declares column {name!r} as {sql(declared)}, but"
-                f" in table {plan.identifier} it is {sql(present)} and cannot become that: {error}; nothing was"
+                f" in table {plan.identifier} it is {sql(present)} and cannot become that: {error}. Nothing was"
                 f" written: declare `{name}: {sql(present)}` under columns.types, or write into a new table (another"
                 " `into`)"
             ) from error

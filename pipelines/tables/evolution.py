@@ -158,7 +158,7 @@ class Evolution:
             olds, names = found.unclear[0] if found.unclear else ((found.changes[0].name,), (found.changes[0].to,))
             raise SchemaChangeRefused(
                 f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type takes its"
-                " place, and `schema_changes: {rename: pause}`; set apply and resume if it was renamed, or add_and_keep"
+                " place, and `schema_changes: {rename: pause}`. Set apply and resume if it was renamed, or add_and_keep"
             ).without_values()
         for _, olds, names in news:
             log.warning(
@@ -184,7 +184,7 @@ class Evolution:
         if stated and rule.schema_changes.default == "pause":
             raise SchemaChangeRefused(
                 f"{source.topic}: column {', '.join(sorted(map(str, stated)))} is new and has a default in the source,"
-                " and `schema_changes: {default: pause}`; set ignore and resume: older rows then have NULL there until"
+                " and `schema_changes: {default: pause}`. Set ignore and resume: older rows then have NULL there until"
                 " the table is rebuilt (`tidemark replay --rebuild`) from records that have the default"
             ).without_values()
 
@@ -328,7 +328,7 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
     if is_named or rule.columns.stored_as(name) != name:
         raise SchemaChangeRefused(
             f"{topic}: its events have no column {name} any longer, but the rule names it, so `schema_changes: "
-            "{drop: drop}` cannot drop it; remove it from the rule, or set keep_null and resume"
+            "{drop: drop}` cannot drop it. Remove it from the rule, or set keep_null and resume"
         ).without_values()
 
 

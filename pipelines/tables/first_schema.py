@@ -76,7 +76,7 @@ def _check_key(
     if missing is None and untyped is not None:
         raise ConfigError(
             f"table {identifier}: column {untyped!r} of its key has only NULL so far in {source.topic}, so its type "
-            "is unknown, and a key cannot be NULL; set another primary_key, or declare the type under columns.types"
+            "is unknown, and a key cannot be NULL. Set another primary_key, or declare the type under columns.types"
         )
     missing = missing or next((name for name in rule.partition_by if name not in types), None)
     if missing is None:
@@ -92,8 +92,8 @@ def _check_key(
 
 def _without_key(source: SourceTable, identifier: str, found: str) -> str:
     return (
-        f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
-        " give the rule a primary_key, set `mode: append` to add a row for every record, or exclude the topic"
+        f"{source.topic}: its messages have {found}, so table {identifier} has no primary key."
+        " Give the rule a primary_key, set `mode: append` to add a row for every record, or exclude the topic"
     )
 
 
@@ -113,11 +113,11 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
     twin = next((name for name in seen.columns if name.casefold() == beyond[0].casefold()), None)
     if twin is not None:
         return (
-            f"{text}, which has {twin}: let key and value of the connector write the same names, or set "
+            f"{text}, which has {twin}. Let key and value of the connector write the same names, or set "
             "primary_key of a rule to the columns that identify a row"
         )
     return (
-        f"{text}. To store it as a column of the key, set `primary_key: [{key}]` in a rule for the table; if other "
+        f"{text}. To store it as a column of the key, set `primary_key: [{key}]` in a rule for the table. If other "
         "columns identify a row, set those"
     )
 
@@ -142,8 +142,8 @@ def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule,
             if column not in known:
                 raise ConfigError(
                     f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
-                    f" {source.topic} do not have; declare its type in the rule under columns.types"
-                    f" (such as `{column}: BIGINT`), or remove the option; they have: {', '.join(known) or 'none'}",
+                    f" {source.topic} do not have. Declare its type in the rule under columns.types"
+                    f" (such as `{column}: BIGINT`), or remove the option. They have: {', '.join(known) or 'none'}",
                     option=option,
                     column=column,
                 )

@@ -64,8 +64,8 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
     if others and rule.is_log_assumed:
         raise ConfigError(
-            f"table {sink.identifier} is a log of the events of {others[0]}, and now gets events of {new}: set "
-            "`mode: append` and `on_change: log` in the rule to have several source tables in one log, or give "
+            f"table {sink.identifier} is a log of the events of {others[0]}, and now gets events of {new}. Set "
+            "`mode: append` and `on_change: log` in the rule to have several source tables in one log. Or give "
             "each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()
     if others:
@@ -75,7 +75,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
             f"({key}) would overwrite each other. If both hold the same rows, or it is one table under a new topic, "
             "set `merge_sources: same_rows` in the rule. If no two of them share a key, set `merge_sources: "
             "disjoint_keys`. If the same key occurs in several of them, add a column that identifies the source to "
-            "primary_key, or give each its own table, with {database}, {schema}, {table} or {topic} in "
+            "primary_key. Or give each its own table, with {database}, {schema}, {table} or {topic} in "
             "`into`"
         ).without_values()
 

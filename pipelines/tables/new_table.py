@@ -76,7 +76,7 @@ class NewTable:
             missing, place = next(iter(layout.all_lacking.items()))
             reason = (
                 f"table {self.identifier} does not exist yet: {place}: the records so far are deletes, which do "
-                f"not show column {missing!r}; the first whole row creates the table"
+                f"not show column {missing!r}. The first whole row creates the table"
             )
             raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
         check_first_hidden(self.rule, self.source.topic, self.seen)
@@ -109,10 +109,10 @@ class NewTable:
         log.info("pipeline %s: %s: creating table %s", self.pipeline, self.source.topic, self.identifier, extra=extra)
         if self.rule.is_log_assumed:
             log.warning(
-                "%s: its messages have no key%s, so table %s has no primary key and is a log of events: every "
+                "%s: its messages have no key%s, so table %s has no primary key and is a log of events. Every "
                 "record adds a row, with its kind, operation, time and position. To confirm this, set `mode: "
-                "append` and `on_change: log`; for a table with the newest row of each key give its rule a "
-                "primary_key, another `into`, and `backfill: true` for the records that were already read",
+                "append` and `on_change: log`. For a table with the newest row of each key, give its rule a "
+                "primary_key, another `into`, and `backfill: true` for records that were already read",
                 self.source.topic,
                 other_words(self.seen.columns),
                 self.identifier,

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 _BELOW = (
-    ": Tidemark skips records of dump files with lower offsets as already stored, even those of a file that was "
+    ": Tidemark skips records of dump files with lower offsets as stored. This includes files that were "
     "never read (if offsets do not rise with the names of files)"
 )
 

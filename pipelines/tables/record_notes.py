@@ -78,7 +78,7 @@ class ControlNotes:
                 continue
             self._warned.add((record.topic, record.kind))
             log.info(
-                "%s partition %d offset %d: a %s, which is not a row of a table: Tidemark skips it and all others of"
+                "%s partition %d offset %d: a %s, which is not a row of a table. Tidemark skips it and all others of"
                 " the topic, and counts them as control records",
                 record.topic,
                 record.partition,
@@ -280,7 +280,7 @@ class MessageKeyWarnings:
             self._tell(
                 (sink.identifier, f"beyond {beyond}"),
                 topic,
-                f"primary key column {beyond[0]} of table {sink.identifier} is not in the message key; updates and "
+                f"primary key column {beyond[0]} of table {sink.identifier} is not in the message key. Updates and "
                 "deletes without the whole old row (PostgreSQL: REPLICA IDENTITY FULL, and `before: full` in the "
                 "rule) go to quarantine",
             )
@@ -320,15 +320,15 @@ _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _REMEDY = (
     "pipeline %s: records without an embedded schema have columns whose values look encoded, and Tidemark stores "
     "them unchanged: %s. Enable schemas in the connector (value.converter.schemas.enable=true), or declare types "
-    "under columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must "
-    "all have this type), and write into a new table (another `into`, with `backfill: true`): columns of an "
+    "under columns.types of the rule. A pattern such as `/.*_at/` declares all columns that it matches, which must "
+    "all have this type. Then write into a new table (another `into`, with `backfill: true`): columns of an "
     "existing table keep their form"
 )
 
 _MISREAD = (
     "pipeline %s: the declared types read the numbers of these columns in a unit that seems wrong, which gives "
     "wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
-    " with `backfill: true`); if the connector has time.precision.mode=connect, set `time_precision: connect`"
+    " with `backfill: true`). If the connector has time.precision.mode=connect, set `time_precision: connect`"
 )
 
 

@@ -122,7 +122,7 @@ def _is_behind(begins: Offsets, offsets: Offsets) -> bool:
 
 
 _REMEDY = (
-    "A record that two files hold is applied twice: sums and tables without primary key count it twice, and an older"
+    "A record that two files hold is applied twice. Sums and tables without primary key count it twice, and an older"
     " row replaces a newer one unless the table has a sequence.field. Put each offset into one file, with "
     "offsets that rise with the names of the files. To start over, drop the table and use a new checkpoint"
 )

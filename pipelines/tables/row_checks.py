@@ -49,12 +49,12 @@ def _changes(layout: Layout, schema: TableSchema) -> list[SchemaChange]:
         if wider is None and name in masked:
             raise ConfigError(
                 f"rule into {rule.into}: column {name!r} is {sql(present)} there, and its mask gives"
-                f" {sql(t)}: write into a new table (another `into`, with `backfill: true`), or use redact"
+                f" {sql(t)}. Write into a new table (another `into`, with `backfill: true`), or use redact"
             )
         if wider is None and name not in layout.rule.column_types:
             raise ConfigError(
                 f"rule into {layout.rule.into}: column {name!r} is {sql(present)} there, and its expression gives"
-                f" {sql(t)}: cast it to the table's type, declare `{name}: {sql(present.with_nullable(True))}` under"
+                f" {sql(t)}. Cast it to the table's type, declare `{name}: {sql(present.with_nullable(True))}` under"
                 " columns.types, or write into a new table (another `into`, with `backfill: true`)"
             )
         if wider is not None and wider != present:

@@ -71,7 +71,7 @@ def plan_options(rule: TargetRule, plan: RulePlan) -> None:
         rebuilt = f" stop the pipeline and rebuild the table by the new rule ({rebuild})," if is_rebuilt else ""
         raise error.told(
             f"pipeline {plan.pipeline}: the rule into {rule.into} changes options of table {identifier}"
-            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: undo the change"
+            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}. Nothing was written: undo the change"
             f" in the pipeline file,{rebuilt} or write into a new table (another `into`, with `backfill: true`)"
         ) from error
     if waiting:

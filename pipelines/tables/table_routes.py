@@ -220,7 +220,7 @@ class TableRoutes:
             raise
         if rule.backfill and self._misses_older(sink, source):
             log.warning(
-                "%s: table %s existed before records of %s came, and `backfill` fills only new tables: it lacks the"
+                "%s: table %s existed before records of %s came, and `backfill` fills only new tables. It lacks the"
                 " records that the stream has passed (`tidemark replay FILE --table %s` reads them)",
                 source.topic,
                 identifier,

@@ -80,5 +80,5 @@ def check_event_time(rule: TargetRule, schema: TableSchema, identifier: str) -> 
     if found.root not in TIMESTAMPS:
         raise ConfigError(
             f"rule into {rule.into}: watermark.column: {name} of table {identifier} is {found}, which is not a"
-            f" time: declare `{name}: TIMESTAMP(3)` under columns.types of a new table, or name another column"
+            f" time. Declare `{name}: TIMESTAMP(3)` under columns.types of a new table, or name another column"
         )

@@ -36,10 +36,10 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
     present = (rule.row_key(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
         if want and tuple(want) != have:
-            stays = f"set `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
+            stays = f"Set `{name}: [{', '.join(have)}]` in the rule" if have else f"Take `{name}` out of the rule"
             raise ConfigError(
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], "
-                f"and the layout of its files depends on the existing value: {stays}, or write into a new table "
+                f"but the layout of its files depends on the existing value. {stays}, or write into a new table "
                 "(another `into`, with `backfill: true` to fill it from the records that the topics hold)"
             )
 
@@ -51,13 +51,13 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
         told = "does not keep versions of its rows" if kept is None else f"keeps versions of its rows ({kept})"
         says = "has no `history: scd2`" if wanted is None else f"says {wanted}"
         raise ConfigError(
-            f"table {identifier} exists and {told}, and the rule {says}: use the same setting, or write into a "
+            f"table {identifier} exists and {told}, and the rule {says}. Use the same setting, or write into a "
             "new table"
             " (another `into`, with `backfill: true` to fill it from the records that the topics hold)"
         )
     if rule.on_change is None and not schema.primary_keys:
         raise ConfigError(
-            f"table {identifier} exists and has no primary key; set `mode: append` in the rule to add rows to it, or"
+            f"table {identifier} exists and has no primary key. Set `mode: append` in the rule to add rows to it, or"
             " write into a new table (another `into`)"
         )
     if rule.on_change is not None and schema.primary_keys:
@@ -75,7 +75,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
             )
     if rule.on_change in ("fail", "skip") and all(map(schema.has_column, EVENT_NAMES)):
         raise ConfigError(
-            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; set `on_change:"
+            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}. Set `on_change:"
             " log` in the rule, or write into a new table (another `into`)"
         )
 
@@ -84,7 +84,7 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
     """Refuse a second rule for a table that writes it in another way than the first one."""
     if not rule.writes_like(other):
         raise ConfigError(
-            f"table {identifier} is written by rules of different `mode` or `on_change`; use the same settings "
+            f"table {identifier} is written by rules of different `mode` or `on_change`. Use the same settings "
             "in all of them, or give each a separate table (another `into`)"
         )
 

@@ -114,7 +114,7 @@ def _short_retention(age_ms: int, topics: Mapping[str, TopicFacts], without: set
             yield Finding(
                 "warning",
                 f"topic {name} keeps records for {_days(facts.retention_ms)}, and the last batch is"
-                f" {_days(age_ms)} old: Kafka may delete later records before Tidemark reads them; run the "
+                f" {_days(age_ms)} old: Kafka may delete later records before Tidemark reads them. Run the "
                 "pipeline, or raise retention.ms",
             )
 
@@ -146,7 +146,7 @@ def preview_findings(
             yield Finding(
                 "warning",
                 f"topic {compacted[0]} is compacted, and table {seen.identifier} has no primary key: the table "
-                "lacks records that Kafka removes before Tidemark reads them; set cleanup.policy to delete, or "
+                "lacks records that Kafka removes before Tidemark reads them. Set cleanup.policy to delete, or "
                 "give the rule a primary_key",
             )
 

@@ -222,7 +222,7 @@ class TableSink:
         if newest is not None and newest.commit_user != self._owner and newest.snapshot_id > self._began_at:
             raise RunTwice(
                 f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint since this "
-                f"one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would write "
+                f"one began (snapshot {newest.snapshot_id}): two processes run the pipeline and write "
                 "every record. Stop one of them, then restart the other: it continues from the positions in the tables"
             ).without_values()
 

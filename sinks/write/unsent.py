@@ -28,8 +28,8 @@ _WHY = {
     Became.NULL: "The table has no earlier row of these keys: their earlier records are left out by `where`, in "
     "quarantine, or older than the first record read. Or the column got another type, and its values are in the "
     "column of the former type",
-    Became.NULL_KEY_CHANGED: "The primary key changed, and Tidemark does not know the row under the old key: `where` "
-    "left it out, or its records are in another partition of the topic and come later",
+    Became.NULL_KEY_CHANGED: "The primary key changed, and Tidemark does not know the row under the old key. Either "
+    "`where` left it out, or its records are in another partition of the topic and come later",
     Became.OLDER: "The primary key changed, and Tidemark has not read the delete of the old key yet, which is in "
     "another partition of the topic",
 }

@@ -75,7 +75,7 @@ class RecordReading:
         """Why a key or a value names no schema."""
         if code == BAD_HEADER:
             return (
-                f"the headers of the record name no usable schema of the {side}: the serializer must write binary Avro"
+                f"the headers of the record name no usable schema of the {side}. The serializer must write binary Avro"
                 " with a globalId, a contentId or a GUID"
             )
         if not data.strip():

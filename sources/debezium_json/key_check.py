@@ -63,11 +63,11 @@ def unknown_old_key(
         if shape.has_old_rows:
             found[index] = (
                 f"op u without the old row: {beyond[index]} of the primary key is not in the message key, so the row"
-                " may have had another key; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
+                " may have had another key. Let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
             )
         else:
             found[index] = (
-                f"the message key lacks {beyond[index]} of the primary key, so the row may have had another key: choose"
+                f"the message key lacks {beyond[index]} of the primary key, so the row may have had another key. Choose"
                 " a primary_key of fields of the message key, or let the connector write envelopes with whole old rows"
                 " (format debezium-json)"
             )
@@ -75,7 +75,7 @@ def unknown_old_key(
         for index in np.flatnonzero(deletes).tolist():
             found[index] = (
                 f"op d: {beyond[index]} of the primary key is not in the message key, and its value in before may "
-                "be invented; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and set "
+                "be invented. Let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and set "
                 "`before: full` in the rule"
             )
     return found

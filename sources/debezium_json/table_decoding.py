@@ -68,7 +68,7 @@ _FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
 """Seconds with more digits than microseconds have."""
 _MOST_KEYS = 100
 _NO_DOCUMENT = (
-    "columns.paths of the rule reads documents of MongoDB, but this event comes from another database: remove "
+    "columns.paths of the rule reads documents of MongoDB, but this event comes from another database. Remove "
     "`paths`, or give the table a rule of its own"
 )
 

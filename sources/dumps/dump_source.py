@@ -151,7 +151,7 @@ class DumpPlanner:
                 raise CorruptFile(
                     f"{path} no longer has the beginning that it had when {begin.records:,} of its lines were "
                     "read: dump files may"
-                    " only grow; put the new content into a new file"
+                    " only grow. Put the new content into a new file"
                 )
             return
         text = head_text(path, 2 * HEAD_BYTES).lstrip()  # a copy with blank lines in front is still the same file

@@ -76,7 +76,7 @@ def check_meaning(place: str, text: str, before: Mapping[str, DataType], after: 
     if _bound(place, text, before)[0].cuts != _bound(place, text, after)[0].cuts:
         raise ConfigError(
             f"{place}: truncate cuts a number to a multiple and a text to its beginning, and the type of its column "
-            f"changes: cast it to the type that you mean, such as truncate(CAST(c AS BIGINT), 10)"
+            f"changes. Cast it to the type that you mean, such as truncate(CAST(c AS BIGINT), 10)"
         )
 
 

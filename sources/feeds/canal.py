@@ -54,7 +54,7 @@ _KEY_ALONE, _ELSEWHERE = "_tidb.onlyHandleKey", "_tidb.claimCheckLocation"
 _HEAD = dict.fromkeys(("database", "table", "type", _ELSEWHERE), pa.string())
 _HEAD |= {"isDdl": pa.bool_(), _KEY_ALONE: pa.bool_(), "pkNames": pa.list_(pa.string())}
 _LARGE = (
-    "the message has no row, only {what}, as TiCDC writes for a row larger than max-message-bytes: raise it in the "
+    "the message has no row, only {what}, as TiCDC writes for a row larger than max-message-bytes. Raise it in the "
     "changefeed, and the limits of the topic"
 )
 

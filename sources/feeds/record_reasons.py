@@ -38,6 +38,6 @@ def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
     keyed = ", ".join(primary_key)
     return (
         f"the message key and the record name no primary key, but table {rule.table} has the key of its first "
-        f"records ({keyed}); set primary_key: [{keyed}] in the rule if these columns identify a row, or let {tool} "
+        f"records ({keyed}). Set primary_key: [{keyed}] in the rule if these columns identify a row, or let {tool} "
         "write the key"
     )

@@ -191,7 +191,7 @@ class FeedDecoding:
             for position in np.unique(events.positions[good & unclear]).tolist():
                 reason = (
                     f"column {name}: {self.feed.types_field} does not name its type, so a number may be a text, or "
-                    "the index of an ENUM or SET value: let the source name the types of all columns, as it did "
+                    "the index of an ENUM or SET value. Let the source name the types of all columns, as it did "
                     "before"
                 )
                 self.outcome.quarantine(position, reason)

@@ -41,7 +41,7 @@ class PlannedColumn:
 Plan = tuple[PlannedColumn, ...]
 
 _SEVERAL = (
-    "earlier records disagree about the meaning of the column's values, and this one has no embedded schema: switch"
+    "earlier records disagree about the meaning of the column's values, and this one has no embedded schema. Switch"
     " schemas on (value.converter.schemas.enable=true), or for a DECIMAL column declare decimal_format and retry"
 )
 _AMBIGUOUS = {TEXT_DECIMALS: "auto-text", BASE64_DECIMALS: "auto-base64"}

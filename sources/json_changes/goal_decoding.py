@@ -209,10 +209,10 @@ def _changed_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_ke
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     text = (
         f"{named_by} {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows with "
-        "different keys would overwrite each other; if the primary key of the source table has changed, write it "
+        "different keys would overwrite each other. If the primary key of the source table has changed, write it "
         f"into a new table: another `into`, primary_key: [{now}], and `backfill: true` or a new snapshot of the "
         "connector"
     )
     if set(fields) < set(primary_key):
-        text += f"; if ({keyed}) is meant, set primary_key: [{keyed}] in the rule"
+        text += f". If ({keyed}) is meant, set primary_key: [{keyed}] in the rule"
     return text

@@ -251,10 +251,10 @@ class Outcome:
         self.count(changes=len(changes))
         if target.on_change == "fail":
             reason = (
-                f"op {op_name}: the table is written with `mode: append` and has no key to find the row; set "
+                f"op {op_name}: the table is written with `mode: append` and has no key to find the row. Set "
                 f"`on_change: skip` in the rule to leave out updates and deletes. To store them as separate rows "
-                f"(`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`, with `backfill: "
-                f"true` for records that were already read: an existing table keeps its columns and its key"
+                f"(`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`. Set `backfill: "
+                f"true` for records that were already read. An existing table keeps its columns and its key"
             )
             self.refuse(source, int(changes[0]), reason)
 

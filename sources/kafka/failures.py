@@ -78,12 +78,12 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
     detail = text.rpartition(" | ")[2]
     if re.search(r"fatal alert: (?!protocol_version|unrecognized_name)", text):
         return SinkUnavailable(
-            f"Kafka at {servers} refuses the certificate of this pipeline, or asks for one and gets none ({detail}):"
-            f" under {_OPTIONS}, ssl.keystore.* must give a valid certificate of an authority that the broker trusts"
+            f"Kafka at {servers} refuses the certificate of this pipeline, or asks for one and gets none ({detail})."
+            f" Under {_OPTIONS}, ssl.keystore.* must name a valid certificate of an authority that the broker trusts"
         )
     if re.search(r"NotAfter|[Ee]xpired", text):
         return SinkUnavailable(
-            f"the certificate of Kafka at {servers}, or of the authority that signed it, has expired ({detail}): renew "
+            f"the certificate of Kafka at {servers}, or of the authority that signed it, has expired ({detail}). Renew "
             "it on the broker, or put the new authority into the truststore"
         )
     if "NotBefore" in text or "not yet valid" in text:
@@ -97,7 +97,7 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
         text,
     ):
         return ConfigError(
-            f"the certificate of Kafka at {servers} is not signed by an authority in the truststore ({detail}): name "
+            f"the certificate of Kafka at {servers} is not signed by an authority in the truststore ({detail}). Name "
             f"the authority's certificate under {_OPTIONS} by ssl.truststore.location or ssl.truststore.certificates"
         )
     if re.search(r"[Nn]o subject alternative|No name matching|certificate is not valid for", text):
@@ -174,7 +174,7 @@ def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
                 f"made for it into ssl.keystore.* under {_OPTIONS}"
             )
         return ConfigError(
-            f"the key or the certificate of this pipeline cannot be read ({reason}): check the file and the type of"
+            f"the key or the certificate of this pipeline cannot be read ({reason}). Check the file and the type of"
             f" ssl.keystore.* under {_OPTIONS}, and the password (ssl.key.password; of PKCS12 ssl.keystore.password)"
         )
     store = re.search(r"Failed to load (?:SSL|PEM SSL) keystore (\S+)(?: of type (\S+))?", text)
@@ -218,7 +218,7 @@ def _of_groups(names: set[str]) -> TidemarkError | None:
 def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
     if any(name.endswith("AuthorizationException") for name in names):
         return NotAllowed(
-            f"Kafka at {servers} does not allow this user to do this ({_innermost(causes)}): the user needs "
+            f"Kafka at {servers} does not allow this user to do this ({_innermost(causes)}). The user needs "
             "Describe and Read "
             "on the topics, and Read on groups that begin with spark-kafka-source and on group_id"
         )
@@ -230,7 +230,7 @@ def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> Tidema
 def _no_answer(servers: str, causes: Sequence[Cause]) -> TidemarkError:
     kind = Outage if not causes or any(_PASSING.search(name) for name, _ in causes) else SinkUnavailable
     return kind(
-        f"Kafka at {servers} does not answer ({_innermost(causes)}): check that it runs, bootstrap_servers and the "
+        f"Kafka at {servers} does not answer ({_innermost(causes)}). Check that it runs, bootstrap_servers and the "
         "network, and security.protocol (if only one side uses TLS, there is no answer)"
     )
 

@@ -207,7 +207,7 @@ class KafkaReader:
         ended = {loss.place[0] for loss in losses if loss.end is None}
         if ended and (hindered := sorted(ended & {*self._standing.taken_over(ids)})):
             raise RecordsLost(
-                f"{loss_words(losses)}; on_data_loss: continue cannot continue in {', '.join(hindered)}: tables took"
+                f"{loss_words(losses)}; on_data_loss: continue cannot continue in {', '.join(hindered)}. Tables took"
                 " over offsets of the old topic from an earlier checkpoint, and would skip as many records of the new"
                 f" one. Move the checkpoint {self._standing.checkpoint} away: with on_lost_checkpoint: resume the next"
                 " start reads the new topic from its first record"

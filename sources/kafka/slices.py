@@ -120,9 +120,9 @@ class KafkaSlices:
         losses = lost_records({place: at for place, at in begins.items() if at < wanted[place]}, bounds)
         if losses and not self._settings.goes_on_after_loss:
             raise RecordsLost(
-                f"Kafka no longer holds the records that the table misses: {loss_words(losses)}; fill the table "
+                f"Kafka no longer holds the records that the table misses: {loss_words(losses)}. Fill the table "
                 "from another copy"
-                " of the source, or set `on_data_loss: continue` to continue without these records (rows that no later"
+                " of the source, or set `on_data_loss: continue` to continue without them (rows that no later"
                 " record changes stay as they are)"
             )
         self._pass_over(losses)

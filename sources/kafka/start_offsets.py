@@ -37,7 +37,7 @@ def check_listed(kafka: KafkaSettings, known: Collection[str]) -> None:
         are = "topics are" if len(missing) > 1 else "topic is"
         raise ConfigError(
             f"Kafka at {kafka.servers}: {len(missing)} listed {are} missing, or this user may not see it: "
-            f"{', '.join(told)}; create it, grant Describe and Read on it, or remove it from source.kafka.topics"
+            f"{', '.join(told)}. Create it, grant Describe and Read on it, or remove it from source.kafka.topics"
         )
 
 
@@ -179,7 +179,7 @@ def check_selected(
         has = "has read" if any(topic == unread[0] for topic, _ in closed) else "has a batch planned that reads"
         raise ConfigError(
             f"checkpoint {checkpoint} {has} topics that source.kafka.topics no longer selects:"
-            f" {', '.join(unread)}; select them again, or move the checkpoint away: with on_lost_checkpoint: resume"
+            f" {', '.join(unread)}. Select them again, or move the checkpoint away: with on_lost_checkpoint: resume"
             " the next start continues from the positions in the tables"
         )
 
@@ -191,7 +191,7 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
         topic, partition = held_back[0]
         raise Outage(
             f"topic {topic} partition {partition} was read beyond the beginning of a transaction that is still "
-            "open: start again when the transaction has ended, or set isolation.level to read_uncommitted under "
+            "open. Start again when the transaction has ended, or set isolation.level to read_uncommitted under "
             "source.kafka.options"
         )
 
@@ -206,7 +206,7 @@ def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLo
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
     return RecordsLost(
         f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set "
-        "`on_data_loss: continue` to continue with the remaining records, for one start or permanently; rows that "
+        "`on_data_loss: continue` to continue with the remaining records, for one start or permanently. Rows that "
         "no later record changes"
         " stay as they are"
     )

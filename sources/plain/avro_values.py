@@ -88,7 +88,7 @@ class AvroValues:
         if data.lstrip()[:1] in (b"{", b"["):
             return "value is JSON, not Avro: use format json"
         return (
-            "value names no schema: neither a header nor its first byte does; use a serializer with a schema registry,"
+            "value names no schema: neither a header nor its first byte does. Use a serializer with a schema registry,"
             " or name the schema of bare Avro as schema_file"
         )
 

@@ -79,7 +79,7 @@ class ProtobufValues:
             return by_indexes, indexes_in_front(data, begin)[1]
         raise MalformedRecord(
             "the indexes of the message, as Confluent writes them, may be a name as Apicurio writes it, and the schema"
-            " has both messages: let the producer name the schema in a header"
+            " has both messages. Let the producer name the schema in a header"
         )
 
     def _named_in_header(self, code: int, data: bytes, position: int) -> tuple[MessageRows, int]:
@@ -101,7 +101,7 @@ class ProtobufValues:
             raise MalformedRecord("the headers of the record name no usable schema of the value")
         if code < 0:
             raise MalformedRecord(
-                "value names no schema: it does not begin with byte 0 and an id; use a serializer with a schema"
+                "value names no schema: it does not begin with byte 0 and an id. Use a serializer with a schema"
                 " registry, or name the descriptor_file of bare messages"
             )
         assert self.schemas.registry is not None

@@ -32,7 +32,7 @@ from sources.values.value_forms import ValueForms
 Positions = npt.NDArray[np.int64]
 
 _NO_TIME = (
-    "history: scd2: a record without a value does not show when the source deleted the row: let the connector "
+    "history: scd2: a record without a value does not show when the source deleted the row. Let the connector "
     "write deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip`. If rows carry "
     "no time of the source either, name their metadata fields in `add_fields`, such as `add_fields: op`"
 )
@@ -166,7 +166,7 @@ class _Partition:
                 tables = ", ".join(sorted(source.table for source in candidates))
                 reason = (
                     f"the message key does not say which of the tables of the topic ({tables}) the record without a"
-                    " value deletes from: let the connector write add.headers=table, or rewrite deletes and set"
+                    " value deletes from. Let the connector write add.headers=table, or rewrite deletes and set"
                     " on_tombstone: skip"
                 )
                 self.of.outcome.quarantine(position, reason)

@@ -244,5 +244,5 @@ def test_commands_that_read_work_and_those_that_write_files_are_refused(server: 
 def test_a_rebuild_is_refused_because_the_server_owns_branches(written: Path) -> None:
     config = load_pipeline(written)
     state = ReplayState("r1", "lake.t", Point(Kind.EARLIEST), None, ("shop.public.t",))
-    with pytest.raises(ConfigError, match=r"the REST catalog .*use --into-place, or write into a new table"):
+    with pytest.raises(ConfigError, match=r"the REST catalog .*Use --into-place, or write into a new table"):
         with_rebuild(config, state, catalog_of(config).load(ORDERS), allows_missing=False)

@@ -324,7 +324,7 @@ def test_indexes_that_cannot_be_written_are_refused(
 def test_a_filter_that_is_too_large_names_the_option_that_asks_for_it() -> None:
     options = {"file-index.bloom-filter.columns": "name[a]", "file-index.bloom-filter.name.items": "449000000"}
 
-    with pytest.raises(ConfigError, match=r"'file-index\.bloom-filter\.name\.items': .* write fewer items"):
+    with pytest.raises(ConfigError, match=r"'file-index\.bloom-filter\.name\.items': .* Write fewer items"):
         parse_options(options, orders_schema())
     fewer = parse_options({**options, "file-index.bloom-filter.name.items": "448000000"}, orders_schema())
 

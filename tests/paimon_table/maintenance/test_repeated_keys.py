@@ -101,7 +101,7 @@ def test_rows_that_came_meanwhile_are_not_decided_about(tmp_path: Path) -> None:
     table.new_commit("x").commit(1, late, {})
     before = table.snapshots.latest_id()
 
-    with pytest.raises(CommitConflict, match="nothing was deleted: stop the pipelines"):
+    with pytest.raises(CommitConflict, match="Nothing was deleted: stop the pipelines"):
         remove_repeated(table, job(tmp_path), found)
 
     assert table.snapshots.latest_id() == before

@@ -104,5 +104,5 @@ def _stored_and_bad(tmp_path: Path, events: list[str], **options: str) -> tuple[
 def _too_long(beginning: str, size_bytes: int) -> str:
     return (
         f"column p STRING NOT NULL: the value that begins with {beginning} makes the name of its directory "
-        f"{size_bytes} bytes long, but file systems allow at most 255; partition by a column with shorter values"
+        f"{size_bytes} bytes long, but file systems allow at most 255. Partition by a column with shorter values"
     )

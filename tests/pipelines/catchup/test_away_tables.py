@@ -328,7 +328,7 @@ def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -
     away = process(tmp_path, ITEMS)
     away.run(2)
     back = process(tmp_path, ITEMS)
-    with pytest.raises(ConfigError, match=r"read while no rule wrote the table: start the pipeline with a rule for it"):
+    with pytest.raises(ConfigError, match=r"read while no rule wrote the table. Start the pipeline with a rule for it"):
         check_in_stream(back.config, back.checkpoint, back.standings.own, "lake.sums")
 
 

@@ -194,5 +194,7 @@ def test_a_bad_record_that_stops_a_pipeline_is_told_without_its_values(tmp_path:
     (shop,) = state.view().pipelines
     assert "4711" in shop.reason
     assert "4711" not in shop.public_reason
-    assert shop.public_reason.startswith("shop.public.items partition 0 offset 0: the record cannot be stored; the log")
+    assert shop.public_reason.startswith(
+        "shop.public.items partition 0 offset 0: the record cannot be stored; for more"
+    )
     assert str(stop.value).startswith("shop.public.items partition 0 offset 0: ")

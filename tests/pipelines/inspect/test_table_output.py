@@ -102,7 +102,7 @@ def test_what_a_scan_follows_and_what_changes_are_is_said(warehouse: Path) -> No
     table = Table.open(path).evolve([SetOption("scan.snapshot-id", "1"), SetOption("scan.mode", "from-snapshot")], 1)
     assert "select snapshot 1, so this shows its rows; for other rows use --snapshot ID" in run("scan", path)[1]
     table.evolve([SetOption("scan.watermark", "5")], 1)
-    with pytest.raises(UnsupportedFeature, match=r"'scan\.watermark' = '5', which chooses .* name a snapshot"):
+    with pytest.raises(UnsupportedFeature, match=r"'scan\.watermark' = '5', which chooses .* Name a snapshot"):
         run("scan", path)
     assert "no changelog producer" in run("changes", path)[1]
 

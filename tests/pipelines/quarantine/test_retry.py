@@ -305,9 +305,9 @@ def test_a_late_record_does_not_win_over_a_newer_row(tmp_path: Path) -> None:
 
 
 WINS = {
-    "its key: check": [{}, {"merge-engine": "partial-update"}],
-    "its key in n (last_non_null_value), v (last_non_null_value): check": [{"merge-engine": "aggregation"}],
-    "its key in v (last_non_null_value): check": [
+    "its key. Check": [{}, {"merge-engine": "partial-update"}],
+    "its key in n (last_non_null_value), v (last_non_null_value). Check": [{"merge-engine": "aggregation"}],
+    "its key in v (last_non_null_value). Check": [
         {"merge-engine": "aggregation", "fields.n.aggregate-function": "max"}
     ],
 }

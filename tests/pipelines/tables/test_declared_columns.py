@@ -221,7 +221,7 @@ def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) ->
 def test_a_key_column_that_has_only_null_is_told_with_the_cause(tmp_path: Path) -> None:
     rule: dict[str, object] = {"match": {"table": "t"}, "into": "lake.t", "primary_key": ["id", "note"]}
     with pytest.raises(
-        ConfigError, match=r"column 'note' of its key has only NULL so far in .*set another primary_key"
+        ConfigError, match=r"column 'note' of its key has only NULL so far in .*Set another primary_key"
     ):
         run_batches(pipeline_tables(tmp_path, [rule]), [creates(0, {"id": 1, "note": None})], tmp_path)
 

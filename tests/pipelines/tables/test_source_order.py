@@ -210,7 +210,7 @@ def test_rows_that_were_there_before_are_older_than_every_record(tmp_path: Path)
     reported_batches(tables, [batch([Change("u", 1, 5, postgresql(1))], first_offset=2)], tmp_path, 1)
 
     assert content(open_table(tables, "items")) == {1: 5, 2: 2}
-    with pytest.raises(ConfigError, match=r"is ordered by source positions.*set `order_by: source_position`"):
+    with pytest.raises(ConfigError, match=r"is ordered by source positions.*Set `order_by: source_position`"):
         reported_batches(
             pipeline_tables(tmp_path, [plain]), [batch([Change("u", 1, 6, postgresql(2))], first_offset=3)], tmp_path, 2
         )

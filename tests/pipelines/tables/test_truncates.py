@@ -185,7 +185,7 @@ def test_a_topic_of_several_partitions_pauses_its_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}, "merge engine is aggregation"),
+        ({"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}, "merge engine aggregation"),
         ({"ignore-delete": "true"}, "its options ignore deletes"),
         ({"bucket": "-2"}, "its rows wait for a compaction job"),
         ({"sequence.field": "n"}, "lets a deleted row win over a newer one"),

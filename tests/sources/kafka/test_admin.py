@@ -244,7 +244,7 @@ WRONG: Mapping[str, tuple[Callable[[SecureKafka, Authority], dict[str, str]], ty
             "ssl.keystore.location": str(broker.authority.certify("expired-client", "DNS:client", -1)),
         },
         SinkUnavailable,
-        "must give a valid certificate",
+        "must name a valid certificate",
     ),
     "password of the keystore": (
         lambda broker, _: {**_certificate(broker, "PKCS12"), "ssl.keystore.password": "not it"},

@@ -98,7 +98,7 @@ def test_what_a_checkpoint_goes_on_from_and_kafka_does_not_hold_is_told_with_the
 
 
 def test_topics_that_a_checkpoint_has_read_and_the_file_no_longer_selects_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"no longer selects: c; select them again, or move the checkpoint away"):
+    with pytest.raises(ConfigError, match=r"no longer selects: c. Select them again, or move the checkpoint away"):
         check_selected(CHECKPOINT, source(), {("c", 0): 1, ("a", 0): 1}, {})
     with pytest.raises(
         ConfigError, match=r"has a batch planned that reads topics that .* no longer selects: c; select"

@@ -76,8 +76,8 @@ def test_lines_that_do_not_fit_go_to_quarantine_alone(tmp_path: Path) -> None:
     assert [*pipeline.bad] == [2 * n for n in range(len(bad))]
     assert pipeline.bad[0] == "value has 2 fields, and `columns` of the format names 3"
     assert pipeline.bad[8] == (
-        "value is not a line of CSV: field 3 has a quote that does not end, text after its quotes, or a newline "
-        "outside of quotes (a record is one line)"
+        "value is not one line of CSV: field 3 has a quote that does not end, text after its quotes, or a newline "
+        "outside of quotes"
     )
 
 
