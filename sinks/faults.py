@@ -22,7 +22,7 @@ POINTS = (
     "between-compactions",
     "after-compact",
 )
-"""The steps of a batch, in order; work beside the stream has its own steps."""
+"""The steps of a batch, in order; work alongside the stream has its own steps."""
 
 
 def is_wanted() -> bool:

@@ -44,7 +44,7 @@ otherwise: skip
 
 ## Values
 
-- **References to the environment**: `${env:NAME}` in any value stands for the variable, which must be set.
+- **References to the environment**: `${env:NAME}` in any value is replaced by the variable, which must be set.
   `${env:NAME:-text}` uses the text if the variable is unset or empty. Tidemark refuses `${NAME}`. It never prints
   contents of variables.
 - **Paths** are relative to the directory of the YAML file; URIs (`file:///...`, `s3://...`) stay as they are.
@@ -76,7 +76,7 @@ of the job; memory holds the hashes of the keys of the partitions in use |
 | dynamic buckets, rows move | `bucket: -1`, primary key without all partition columns | the partition column of a \
 row changes, and its key is unique in the whole table | one job writes the table; an index of all keys is on local \
 disks; `deduplicate` moves a row, `partial-update` and `aggregation` leave it in its partition, `first-row` drops \
-the newcomer |
+the new row |
 | postponed buckets | `bucket: -2`, primary key with all partition columns | you load data in bulk | readers see \
 nothing before `tidemark table compact` |
 | append, no buckets | `mode: append` | logs of events | rows of different tasks have no order; no row is ever updated |

@@ -282,7 +282,7 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_table_unsent_values_total",
         ("pipeline", "table", "column", "became"),
         "Values that the source did not send (unchanged TOAST) and that Tidemark could not find for certain in a "
-        "stored row; it wrote NULL (`null`, `null-key-changed`), or a value that may be outdated (`older`).",
+        "stored row. It wrote NULL (`null`, `null-key-changed`), or a value that may be outdated (`older`).",
         _each_word(_tables, lambda t: t.unsent),
     ),
     Metric(

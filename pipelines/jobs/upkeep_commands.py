@@ -59,7 +59,7 @@ def remove_duplicates(
         typer.Option(
             "--newest-by",
             metavar="COLUMN",
-            help="Keep the row with the greatest value of this column; by default the row in the youngest file.",
+            help="Keep the row with the greatest value of this column; by default the row in the newest file.",
         ),
     ] = None,
     yes: Yes = False,

@@ -25,7 +25,7 @@ class KnownPositions:
         recorded: Recorded = OF_PIPELINES,
         may_be: Callable[[Snapshot], bool] = lambda _: True,
     ) -> None:
-        """``recorded`` says which positions to search for: those of pipelines or of readings beside streams.
+        """``recorded`` says which positions to search for: those of pipelines or of readings alongside streams.
 
         If ``may_be`` is false for a snapshot, neither it nor an older one has a position.
         """

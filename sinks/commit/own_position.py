@@ -1,5 +1,5 @@
-"""The position of a pipeline, or of a reading beside its stream, in a table. The newest one shows which rows the table
-has.
+"""The position of a pipeline, or of a reading alongside its stream, in a table. The newest one shows which rows the
+table has.
 
 docs/INVARIANTS.md, E1 to E4, has the argument.
 """
@@ -61,7 +61,7 @@ class OwnPosition:
         has_written: Callable[[], bool] = lambda: True,
         noted_at: int = 0,
     ) -> None:
-        """``name`` names the pipeline, or a reading beside its stream; ``known`` has the position under this name.
+        """``name`` names the pipeline, or a reading alongside its stream; ``known`` has the position under this name.
 
         ``counted`` reduces a recorded position to the part that is valid for this checkpoint and these topics.
         ``has_written`` says whether an expired snapshot may have held a position; it is called if no snapshot shows
@@ -174,7 +174,8 @@ PropertiesOf = Callable[[Position], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OwnReading:
-    """A reading beside the stream; its snapshots carry its own position and leave the pipeline's position unchanged."""
+    """A reading alongside the stream; its snapshots carry its own position and leave the pipeline's position
+    unchanged."""
 
     properties_of: PropertiesOf
     """The properties of its snapshots."""

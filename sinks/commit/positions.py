@@ -53,11 +53,11 @@ def _cut_count(cuts: str | None) -> int:
 
 
 ASIDE = "+"
-"""Separates the checkpoint's commit user from the number in the commit user of a reading beside its stream."""
+"""Separates the checkpoint's commit user from the number in the commit user of a reading alongside its stream."""
 
 
 def aside_user(commit_user: str, number: int) -> str:
-    """The commit user of a reading beside the stream of a checkpoint; it has its own commit identifiers."""
+    """The commit user of a reading alongside the stream of a checkpoint; it has its own commit identifiers."""
     return f"{commit_user}{ASIDE}{number}"
 
 
@@ -67,7 +67,7 @@ def checkpoint_user(commit_user: str) -> str:
 
 
 def aside_number(commit_user: str) -> int | None:
-    """The number of a commit user beside the stream of a checkpoint; None for the stream itself."""
+    """The number of a commit user alongside the stream of a checkpoint; None for the stream itself."""
     user, _, number = commit_user.rpartition(ASIDE)
     return int(number) if user and number.isascii() and number.isdigit() else None  # names of pipelines may have a +
 
@@ -310,7 +310,7 @@ OF_PIPELINES = Recorded(lambda snapshot: snapshot.properties.get(PIPELINE_PROPER
 
 
 def of_reading(user: str) -> Recorded:
-    """The positions of a reading beside the stream, by the commit user of its slices.
+    """The positions of a reading alongside the stream, by the commit user of its slices.
 
     Such a reading does not move the position of the stream. The position of a retry has no offsets: its slice numbers
     show which slices the table has.
