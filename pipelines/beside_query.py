@@ -16,6 +16,7 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.batch.step_facts import AllOpen
+from pipelines.catchup.continuing import Continuing
 from pipelines.catchup.reading import InStream, Reading, StreamEnd, Work
 from pipelines.catchup.shown_standing import TableStanding, say_paused
 from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
@@ -34,7 +35,7 @@ from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import compact_left
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import catching_up
-from pipelines.views.table_views import Beside
+from pipelines.views.table_views import Beside, EventKind
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sources.pace import Pace
@@ -69,7 +70,7 @@ class BesideQuery:
 
     def __init__(self, of: OfQuery) -> None:
         pipeline = of.pipeline
-        self.config = pipeline.config
+        self.config, self._given = pipeline.config, pipeline.given
         self.turns = Turns()
         self.brought_up: set[str] = set()
         """The tables that got rows outside the stream."""
@@ -206,9 +207,14 @@ class BesideQuery:
             if table is not None:
                 self._of.compactions.start(partial(compact_left, {name: table}, self._of.scratch_dir))
 
-        to = InStream(identifier, self.paused, self.stream, open_tables, rejoin, self.standing.note_paused)
-        work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self.stream.by_number)
+        reader = self._reader.slices()
+        follow = Continuing(self._given, self._own, self._book, reader, tables.commit_user, self._tell_continued)
+        to = InStream(identifier, self.paused, self.stream, open_tables, rejoin, self.standing.note_paused, follow)
+        work = Work(reader, paced(run, pace, note), lambda: pace.records, self.stream.by_number)
         return Reading(to, self.stream, work)
+
+    def _tell_continued(self, identifier: str, text: str) -> None:
+        self._of.seen.note(EventKind.SCHEMA, text, identifier, public_reason=text)
 
     def _slices(self) -> SparkSlices:
         of = self._of

@@ -14,6 +14,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.storage import catalog_of, look_above, quarantine_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.continued_tables import with_continued
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.writable_tables import check_own_tables, check_tables_of_others
 from sources.reader import SourceReader
@@ -23,7 +24,10 @@ from sources.reader import SourceReader
 class PreparedPipeline:
     """The parts of one run of a pipeline; each run has its own."""
 
+    given: PipelineConfig
+    """The pipeline as its file has it."""
     config: PipelineConfig
+    """The pipeline with the rules of tables that continue others."""
     checkpoint: Checkpoint
     query_id: str | None
     """The identity of the checkpoint; None for one that Spark has not made yet."""
@@ -50,13 +54,14 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     record = CheckpointRecord(config, checkpoint, catalog, book)
     query_id = checkpoint.query_id
     record.check(checkpoint.commit_user)
-    own = OwnTables(config, catalog, record)
+    own, given = OwnTables(config, catalog, record), config
+    config = with_continued(given, own.continuations)
     _check_writable(config)
     reader = source_reader(config, checkpoint, own, book)
     reader.check()
     check_tables_of_others(config, own)
     check_own_tables(config, own, [name for name, pause in book.pauses.items() if pause.has_rule])
-    return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, book, reader)
+    return PreparedPipeline(given, config, checkpoint, query_id, record, catalog, own, book, reader)
 
 
 PROBE = ".tidemark-probe"
@@ -92,6 +97,11 @@ def own_tables(config: PipelineConfig) -> OwnTables:
     """The tables of a pipeline, for a command outside its runs."""
     catalog = catalog_of(config)
     return OwnTables(config, catalog, CheckpointRecord(config, Checkpoint(config), catalog))
+
+
+def continued(config: PipelineConfig) -> PipelineConfig:
+    """The pipeline as a run has it, for a command outside its runs: with the rules of tables that continue others."""
+    return with_continued(config, own_tables(config).continuations)
 
 
 def known_tables(config: PipelineConfig, own: OwnTables, book: Book) -> set[str]:

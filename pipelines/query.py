@@ -90,7 +90,8 @@ class PipelineQuery:
         seen: PipelineState | None = None,
     ) -> None:
         """``handlers`` take requests that this query does not serve; ``seen`` gets the work alongside the stream."""
-        self.config = config = pipeline.config
+        self._given, self.config = pipeline.given, pipeline.config
+        config = self.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
         self._once = once or config.trigger.available_now
@@ -202,7 +203,7 @@ class PipelineQuery:
             return ()
         met = {**dict.fromkeys(self._own.sources()), **self.tables.met}
         topics = {place.topic for place in self._reader.lag.places(time.time())} | self._topics
-        return list(unmatched(self.config, met, topics))
+        return list(unmatched(self._given, met, topics))
 
     def _tidied_tables(self) -> dict[str, Table]:
         """The tables to tidy. Safe from any thread."""

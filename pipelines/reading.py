@@ -14,6 +14,7 @@ from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import KafkaSource
 from pipelines.spark.kafka_reading import reads_directly
+from pipelines.tables.continued_tables import continued_by
 from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader
 from sources.kafka.reader import KafkaReader
@@ -79,7 +80,8 @@ class CheckpointStanding:
         return list(self._ends.values())
 
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
-        written = self._own.written()
+        known = self._own.continuations
+        written = [table for table in self._own.written() if not continued_by(known, str(table.name))]
         if self._checkpoint.is_new:
             self._book.find_cuts((table.position for table in written), topic_ids)
         lowest: Positions = {}

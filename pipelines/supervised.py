@@ -32,6 +32,7 @@ from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
+from pipelines.tables.table_failure import TableContinued
 from pipelines.trouble import Trouble, may_pass
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import OutOfStream
@@ -226,7 +227,7 @@ class SupervisedPipeline(BatchObserver):
                 self._reader = found.reader
                 self._begun = self._begin(found)
                 self._seen.look_at(found.reader, self._begun.open_tables)
-                self._seen.config, self._seen.commands = self.config, COMMANDS
+                self._seen.config, self._seen.commands = found.config, COMMANDS
         except Exception as error:
             self._begun = error
 
@@ -266,6 +267,9 @@ class SupervisedPipeline(BatchObserver):
         try:
             query.raise_failure()
             self._end_trouble()
+        except TableContinued:
+            if not self._stopping:
+                self.start()
         except Exception as error:
             self._failed(error, self._now())
 

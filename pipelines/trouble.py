@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, Outage
 from paimon_table.patience import Patience
 from paimon_table.storage.outages import passes
+from pipelines.tables.table_failure import TableContinued
 from sources.kafka.lost_records import TopicsChanged
 
 
@@ -33,4 +34,4 @@ def may_pass(error: BaseException) -> bool:
     """Whether the pipeline can continue from its checkpoint by itself after the cause has passed."""
     if isinstance(error, OSError):
         return passes(error)
-    return isinstance(error, Outage | CommitConflict | CommitOutcomeUnknown | TopicsChanged)
+    return isinstance(error, Outage | CommitConflict | CommitOutcomeUnknown | TopicsChanged | TableContinued)

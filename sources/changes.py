@@ -120,6 +120,8 @@ class Observation:
     """The embedded schemas of the records, if the target asks for them."""
     shapes: frozenset[frozenset[str]] = frozenset()
     """The shapes of whole rows without embedded schema (their columns), if a row has a new column."""
+    timestamp_ms: int = 0
+    """Kafka's time of the first record of an unknown source table: of several message keys the oldest one counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,10 @@ class Refusal:
     reason: str
     rebuilt_from: datetime | None = None
     """Kafka's time of the record, if the table may be rebuilt from the records after it."""
+    key: tuple[str, ...] = ()
+    """The other message key from this record on, if a new table continues with it."""
+    timestamp_ms: int = 0
+    """Kafka's time of the record."""
 
 
 @dataclass(frozen=True, slots=True)

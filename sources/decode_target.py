@@ -40,12 +40,22 @@ class KeyRule:
     """The user chose the primary key: message keys that are part of it are fine, and so is their first form."""
     first: tuple[str, ...] = ()
     """The fields of the message key when the source table was first seen; empty if unknown."""
+    is_followed: bool = False
+    """Whether a new table continues with another message key: the first record with it shows the table's columns."""
+    earlier: tuple[tuple[str, ...], ...] = ()
+    """The message keys of the tables that this one continues."""
+    begin: Mapping[int, int] = field(default_factory=dict)
+    """By partition the first offset of this one: those tables have the records before it with their keys."""
 
     def takes(self, fields: KeyFields, primary_key: Sequence[str]) -> bool:
         """Whether records with such a key may change rows under the primary key."""
         if not self.is_stated:
             return bool(fields) and set(fields or ()) == set(primary_key)
         return not fields or not self.first or set(fields) <= set(primary_key) or set(fields) == set(self.first)
+
+    def is_earlier(self, fields: KeyFields) -> bool:
+        """Whether records with such a key belong to a table before this one."""
+        return any(set(fields or ()) == set(one) for one in self.earlier)
 
 
 class RowTransform(Protocol):

@@ -65,6 +65,10 @@ class SliceReader(Protocol):
         """The earlier of two positions in each part of the source; ``other`` determines the parts."""
         ...
 
+    def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
+        """The offset after the last record of each partition now; empty if positions do not consist of offsets."""
+        ...
+
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         """The result of ``SourceReader.stream`` for one slice: the same for each reading."""
         ...

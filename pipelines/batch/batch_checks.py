@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC
 
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
 from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.observed_columns import Seen, merged
+from pipelines.tables.table_failure import KeyChanged, NewKey, TableFailure
 from pipelines.tables.tables import PipelineTables
 from sources.changes import DecodeCounts, Refusal
+from sources.decode_target import DecodeTarget
 
 
 def counted(reports: Iterable[DecodeReport]) -> DecodeCounts:
@@ -59,6 +62,8 @@ def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: Pipel
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:
     """Raise the error that a policy demands for a record of the batch, before any commit."""
+    reports = list(reports)
+    _follow_key(reports, tables)
     for report in reports:
         for refusal in report.refusals:
             place = f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}"
@@ -78,6 +83,26 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
             told = f"{place}: {bad.reason}" if has_place else bad.reason
             raise MalformedRecord(f"{told}; fix the record, or set `on_bad_record: quarantine`", place=place)
+
+
+def _follow_key(reports: Sequence[DecodeReport], tables: PipelineTables) -> None:
+    """Raise KeyChanged for the first record of a partition with another key, if a new table is to continue with it.
+
+    Other refusals wait: if they come after that record, they are about the new table.
+    """
+    refusals = [refusal for report in reports for refusal in report.refusals if refusal.key]
+    if not refusals:
+        return
+    first = min(refusals, key=lambda one: (one.source.topic, one.partition, one.offset))
+    shown = (o for report in reports for o in report.observations if o.source == first.source)
+    seen = merged(o for o in shown if o.key_columns is not None and {*o.key_columns} == {*first.key})
+    identifier, goal = tables.routes[first.source], tables.decode_targets()[first.source]
+    assert identifier is not None and isinstance(goal, DecodeTarget)
+    place = first.source.topic, first.partition
+    shows = replace(seen.get(first.source, Seen({}, None)), key_columns=first.key)
+    change = NewKey(first.source, place, first.offset, first.timestamp_ms, goal.primary_key, shows)
+    text = f"{place[0]} partition {place[1]} offset {first.offset}: {first.reason}"
+    raise TableFailure(identifier, KeyChanged(text, change).without_values())
 
 
 def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -> str:

@@ -29,7 +29,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.reached import Reached
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.paused_tables import PausedTables
-from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.table_failure import KeyChanged, TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.own_position import has_step
@@ -50,6 +50,8 @@ class Step(StrEnum):
     """Records were read and committed; there may be more."""
     WAITING = "waiting"
     """All is read that Spark has closed; a batch of the stream is about to be."""
+    BEYOND = "beyond"
+    """All is read that Spark has closed; the destination needs later records that the source already has."""
     COUNTING = "counting"
     """The caller of the steps must count the rows of the last slice before the next step."""
     DONE = "done"
@@ -200,6 +202,10 @@ class Destination(Protocol):
         """Store the progress durably, and the result of its last slice."""
         ...
 
+    def meet(self, changed: KeyChanged) -> None:
+        """Take no record of its partition from this one on, but the others; raises ``changed`` if it cannot."""
+        ...
+
     def has_met(self, end: str | None) -> bool:
         """Whether nothing of the stream is left to read for it, which had closed batches up to ``end``."""
         ...
@@ -246,7 +252,7 @@ class Reading:
             if not self.to.has_met(end) or self._next() is not None:
                 return Step.SLICE if is_slice else Step.WAITING
         step = self.to.finish()
-        return Step.SLICE if is_slice and step is Step.WAITING else step
+        return Step.SLICE if is_slice and step in (Step.WAITING, Step.BEYOND) else step
 
     def _slice(self) -> bool:
         """Read the next slice; False when there is none."""
@@ -260,6 +266,9 @@ class Reading:
             report = self._work.run(BatchRun(reached.number, reached.at_ms), tables, piece, self.to.topics)
         except TableFailure as failure:
             raise failure.error from failure
+        except KeyChanged as changed:  # nothing of the slice is committed
+            self.to.meet(changed)
+            return True
         self._tables = tables  # after a failure everything is checked again
         self.record_count += report.record_count
         faults.reached("slice-done", reached.number)
@@ -294,10 +303,27 @@ class Reading:
         return end if end is None or until is None else self._work.reader.earlier(until, end)
 
 
+class FollowKey(Protocol):
+    """Continues a table in a new one when the primary key of its source has changed."""
+
+    @property
+    def until(self) -> str | None:
+        """Where the table ends in each partition; None while its source has the key of the table."""
+        ...
+
+    def meet(self, changed: KeyChanged) -> None:
+        """See ``Destination``."""
+        ...
+
+    def finish(self, pause: Pause, reached: Reached) -> Step:
+        """``BEYOND`` while the table lacks records before its end; otherwise raises TableContinued."""
+        ...
+
+
 class InStream:
     """``Destination`` of a table behind its stream: after the catch-up, the next batch writes the table again."""
 
-    until, is_done, takes_slices = None, False, True
+    is_done, takes_slices = False, True
 
     def __init__(
         self,
@@ -307,12 +333,14 @@ class InStream:
         open_tables: Callable[[Pause], PipelineTables],
         rejoin: Callable[[str], object],
         went_back: Callable[[str], bool],
+        follow: FollowKey | None = None,
     ) -> None:
         """``rejoin`` lets the next batch write a table.
 
         ``went_back``: whether the table was rolled back or restored and lacks earlier commits. Its pause then has its
-        position.
+        position. ``follow`` continues with another primary key in a new table.
         """
+        self._follow = follow
         self._identifier = identifier
         self._paused = paused
         self._stream = stream
@@ -323,6 +351,10 @@ class InStream:
     @property
     def topics(self) -> Collection[str] | None:
         return self._pause.topics or None
+
+    @property
+    def until(self) -> str | None:
+        return None if self._follow is None else self._follow.until
 
     @property
     def reached(self) -> Reached:
@@ -345,10 +377,17 @@ class InStream:
     def note(self, reached: Reached, report: BatchReport | None = None) -> None:
         self._paused.note(self._identifier, reached)
 
+    def meet(self, changed: KeyChanged) -> None:
+        if self._follow is None:
+            raise changed
+        self._follow.meet(changed)
+
     def has_met(self, end: str | None) -> bool:
         return self._stream.is_settled
 
     def finish(self) -> Step:
+        if self.until is not None and self._follow is not None:
+            return self._follow.finish(self._pause, self.reached)
         self._rejoin(self._identifier)  # a failure there leaves the table paused
         faults.reached("before-joining", 0)
         self._paused.resume(self._identifier)

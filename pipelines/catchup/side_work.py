@@ -48,6 +48,8 @@ class _Trial:
         self.failures = 0
         self.not_before_s = 0.0
         self.records_left: int | None = None
+        self.is_beyond = False
+        """Whether the stream must go on first, see ``Step.BEYOND``."""
 
 
 class SideWork:
@@ -101,7 +103,9 @@ class SideWork:
     @property
     def is_at_rest(self) -> bool:
         """Whether there is nothing to do now: no request waits, and no table is on its way back."""
-        return self._has_failed or not (self._due() or (self._desk is not None and self._desk.has_more))
+        waits = {name for name, trial in self._trials.items() if trial.is_beyond}
+        is_due = not waits.issuperset(self._due())
+        return self._has_failed or not (is_due or (self._desk is not None and self._desk.has_more))
 
     def resume(self, identifier: str) -> None:
         """Catch a table up; call it in a turn."""
@@ -122,14 +126,14 @@ class SideWork:
         return {name: self._standing(pause, trials.get(name)) for name, pause in self._paused.pauses.items()}
 
     def _standing(self, pause: Pause, trial: _Trial | None) -> TableStanding:
-        is_due = pause.table in self._wanted or pause.cause is Cause.NEW
+        is_due = pause.table in self._wanted or pause.is_due
         state = Standing.CATCHING_UP if is_due else Standing.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
         return TableStanding(pause, state, left, read)
 
     def _due(self) -> list[str]:
-        return [name for name, m in self._paused.pauses.items() if name in self._wanted or m.cause is Cause.NEW]
+        return [name for name, m in self._paused.pauses.items() if name in self._wanted or m.is_due]
 
     def _work(self) -> None:
         while not self._stopping.is_set():
@@ -193,6 +197,7 @@ class SideWork:
             log.info("table %s: catching up with the stream%s", identifier, left)
         before = catch_up.record_count
         step = catch_up.step()
+        trial.is_beyond = step is Step.BEYOND
         if step is Step.DONE:
             self._wanted.discard(identifier)
             self._trials.pop(identifier, None)
@@ -204,7 +209,7 @@ class SideWork:
             left = "" if trial.records_left is None else f", about {trial.records_left:,} left"
             read = catch_up.record_count - before
             log.info("table %s: caught up by %s records%s", identifier, f"{read:,}", left)
-        return step is not Step.WAITING
+        return step not in (Step.WAITING, Step.BEYOND)
 
     def _note_failure(self, identifier: str, trial: _Trial, error: Exception) -> None:
         """Retry a transient failure later; otherwise pause the table at its position."""

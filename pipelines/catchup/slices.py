@@ -21,6 +21,7 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import RunSlice
+from pipelines.catchup.slice_settings import again_settings, slice_settings
 from pipelines.checkpoint.book import Pause
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
@@ -45,29 +46,6 @@ def paced(run: RunSlice, pace: Pace, on_slice: Callable[[BatchReport, PipelineTa
         return report
 
     return measured
-
-
-def slice_settings(settings: TaskSettings, pause: Pause, opened: AllOpen) -> TaskSettings:
-    """Settings of the tasks of a pause's slices, whose numbers start over: with a quarantine of their own."""
-    quarantine = settings.quarantine
-    if quarantine is not None:
-        quarantine = replace(quarantine, path=quarantine.path + pause.aside_name)
-    return again_settings(settings, quarantine, opened)
-
-
-def again_settings(
-    settings: TaskSettings, quarantine: Quarantine | None, opened: AllOpen, rebuild: str = ""
-) -> TaskSettings:
-    """Settings of tasks that read records again which the stream has gone by."""
-    return replace(
-        settings,
-        quarantine=quarantine,
-        notes_gaps=False,
-        log=opened.log,
-        reads_again=opened,
-        topic_ids=opened.topic_ids,
-        rebuild=rebuild,
-    )
 
 
 @dataclass(frozen=True, slots=True)

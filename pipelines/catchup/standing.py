@@ -9,6 +9,7 @@ The table                                       Then it
 ==============================================  ====================================================================
 cannot be read now                              keeps its entry
 has lost its rule                               keeps its position
+is continued by another table                   keeps its position, which only matters if that table is dropped
 has a rule again                                is paused at that position, and caught up
 has a source without a rule                     continues with the others; the source keeps its position
 has such a source again                         is caught up in the topics of that source
@@ -83,6 +84,8 @@ class RuleFacts:
     """Topics that the stream has passed and whose records the rules may route to the table; None: any topic."""
     ruleless: frozenset[FedBy] = frozenset()
     """The source tables that fed it and that rules now route elsewhere, or nowhere."""
+    continued_by: str = ""
+    """The table that continues it with another primary key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +197,24 @@ def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> V
 
     The table keeps its position for a later rule.
     """
-    entry, pause = verdict.entry, verdict.entry.pause
+    entry, pause, by = verdict.entry, verdict.entry.pause, table.rules.continued_by
     if pause is None and (entry.created_ms is not None or table.position is not None):
         reason = f"no rule wrote it from batch {stream.batch} on"
         pause = _pause(table, entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
         pause = replace(pause, after=stream.after)
     if pause is None or not pause.has_rule:
         return verdict
+    if by:
+        pause = ended(pause, by)
+        return verdict.but(replace(entry, pause=pause), _line(table, pause.reason, logging.INFO))
     remark = _line(table, "no rule writes it; Tidemark keeps its position in case a rule does again", logging.INFO)
     return verdict.but(replace(entry, pause=replace(pause, has_rule=False)), remark)
+
+
+def ended(pause: Pause, by: str) -> Pause:
+    """The pause of a table that another one continues."""
+    reason = f"table {by} continues it with the new primary key of its source"
+    return replace(pause, cause=Cause.NEW_KEY, reason=reason, public_reason=reason, has_rule=False)
 
 
 def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:

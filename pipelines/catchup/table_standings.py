@@ -22,6 +22,7 @@ from pipelines.catchup.standing import (
 from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
+from pipelines.tables.continued_tables import continued_by
 from pipelines.tables.known_routes import is_ruleless, leading_rules, topics_for
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
@@ -151,7 +152,8 @@ class TableStandings:
         topics = None if passed is None else frozenset(topics_for(self.config, name, passed))
         ruleless = frozenset(one for one in sources if is_ruleless(self.config, name, one))
         is_filled = any(rule.backfill for rule in rules)
-        return replace(table, rules=RuleFacts(bool(rules), is_filled, topics, ruleless))
+        by = continued_by(self.own.continuations, table.name)
+        return replace(table, rules=RuleFacts(bool(rules), is_filled, topics, ruleless, by))
 
     def _fills(self, table: str, passed: Collection[str] | None) -> tuple[bool, frozenset[str] | None]:
         """Whether rules fill a new table, and from which topics; None: all."""

@@ -52,6 +52,8 @@ class Cause(StrEnum):
     """A user has paused it, and only a request ends that."""
     NEW = "new"
     """It is filled from the first record (``backfill``)."""
+    NEW_KEY = "new-key"
+    """Its source has another primary key: it is read up to there, and a new table reads on from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,11 @@ class Pause:
     def tries_again(self) -> bool:
         """Whether a start catches the table up without being asked."""
         return self.has_rule and self.cause is not Cause.ASKED
+
+    @property
+    def is_due(self) -> bool:
+        """Whether Tidemark catches the table up at once."""
+        return self.cause in (Cause.NEW, Cause.NEW_KEY)
 
     @property
     def position(self) -> str | None:

@@ -43,6 +43,9 @@ DEFAULT_APPEND_OPTIONS: Mapping[str, str] = {"bucket": "-1"}
 """The same for a table without primary key: no buckets."""
 
 
+_NO_OFFSETS = "'new_table' begins at an offset, and dump files are not read from one; set pause"
+
+
 def default_options(mode: Mode) -> Mapping[str, str]:
     """The options of a new table that no file needs to say."""
     return DEFAULT_APPEND_OPTIONS if mode == "append" else DEFAULT_TABLE_OPTIONS
@@ -200,6 +203,7 @@ class PipelineConfig(ConfigModel):
             raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
         self._check_new_columns()
         self._check_schema_changes()
+        self._check_new_tables()
         self._check_history()
         self._check_order()
         self._check_own_columns()
@@ -245,6 +249,30 @@ class PipelineConfig(ConfigModel):
                     "the word"
                 )
                 raise refused(text, *at, "rename")
+
+    def _check_new_tables(self) -> None:
+        """Refuse `primary_key: new_table` where no new table could continue, or would have only a part of the rows."""
+        word = "`schema_changes: {primary_key: new_table}`"
+        at: tuple[str | int, ...] = ("schema_changes", "primary_key")
+        if self.source.files is not None and self.defaults.schema_changes.primary_key == "new_table":
+            raise refused(_NO_OFFSETS, "defaults", *at)
+        for index, rule in enumerate(self.tables):
+            is_stated = rule.schema_changes is not None and rule.schema_changes.primary_key == "new_table"
+            if is_stated and rule.mode == "append":
+                raise refused("a table with `mode: append` has no primary key; remove the word", "tables", index, *at)
+            if is_stated and self.source.files is not None:
+                raise refused(_NO_OFFSETS, "tables", index, *at)
+            if rule.mode == "append" or self.target_rule(rule).schema_changes.primary_key != "new_table":
+                continue
+            problems = {
+                "primary_key": "follows the message key, and this rule states the key",
+                "merge_sources": "would follow only one of several source tables",
+                "history": "would divide the history of a row between two tables",
+            }
+            for key, text in problems.items():
+                if getattr(rule, key) is not None:
+                    remedy = f"remove `{key}`, or set `schema_changes: {{primary_key: pause}}` in this rule"
+                    raise refused(f"{word} {text}; {remedy}", "tables", index, key)
 
     def _check_history(self) -> None:
         """Refuse what cannot be right where deleted rows or all versions stay."""

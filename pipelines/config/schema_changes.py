@@ -35,8 +35,6 @@ _REFUSED_WORDS = {
         "apply",
     ): "no Paimon reader fills older rows with the default of a new column; set pause to fill them with a rebuild "
     "(`tidemark replay --rebuild`), or ignore to leave them NULL",
-    ("primary_key", "new_table"): "Tidemark does not create a second table by itself; set pause, and name the new "
-    "table in the rule once the key has changed (another `into`, the new primary_key, `backfill: true`)",
 }
 """Words that one may expect, and why this version does not have them."""
 
@@ -114,10 +112,11 @@ class SchemaChanges(ConfigModel):
         description="If an embedded schema states a default for an added column, `ignore` leaves older rows NULL. "
         "`pause` pauses the table, so that a rebuild can fill them.",
     )
-    primary_key: Literal["pause"] | None = Field(
+    primary_key: Literal["new_table", "pause"] | None = Field(
         default=None,
-        description="If the fields of the message key differ from the primary key, Tidemark pauses the table before "
-        "that record. The table stores its rows by the old key, so write into a new table.",
+        description="If the fields of the message key differ from the primary key, `pause` pauses the table before "
+        "that record. `new_table` continues in a new table with the new key, such as `orders_v2`; the old table stays "
+        "as it is.",
     )
     truncate: Literal["apply", "skip", "pause"] | None = Field(
         default=None,

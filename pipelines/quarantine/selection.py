@@ -12,7 +12,7 @@ from pipelines.bad_records.facts import Facts
 from pipelines.batch.decode_report import kind_of_reason
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress
-from pipelines.prepared import own_tables, table_names
+from pipelines.prepared import continued, own_tables, table_names
 from pipelines.report.safe_text import shown
 from pipelines.report.say import say
 from pipelines.tables.target_names import NO_TABLE, TargetNames
@@ -100,7 +100,7 @@ class Opened:
     def __init__(self, config: PipelineConfig) -> None:
         if config.source.on_bad_record == "fail":
             raise ConfigError(f"pipeline {config.name} has no quarantine: its file has on_bad_record: fail")
-        self.config = config
+        self.config = config = continued(config)
         self.bad = DeadLetters(config)
         self.names = TargetNames(config, lambda: own_tables(config).positions().known.items())
         self.damaged: list[DamagedLine] = []

@@ -22,6 +22,7 @@ from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_range import position_of_places
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.table_failure import KeyChanged
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.own_position import OwnReading
 from sinks.commit.positions import (
@@ -114,6 +115,9 @@ class InPlace:
                 failed_count=state.failed_count + failed,
             )
         )
+
+    def meet(self, changed: KeyChanged) -> None:
+        raise changed
 
     def has_met(self, end: str | None) -> bool:
         is_named = self.state.end is not None

@@ -25,7 +25,7 @@ from pipelines.catchup.reading import Reading, Step, StreamEnd, Work
 from pipelines.catchup.slices import SparkSlices, paced
 from pipelines.catchup.standing import lacks_commits
 from pipelines.catchup.table_standings import facts_now
-from pipelines.checkpoint.book import Book
+from pipelines.checkpoint.book import Book, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -146,6 +146,11 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTabl
     A rebuild would apply the same records, and the table would get them twice.
     """
     entry = Book(checkpoint).entry(identifier)
+    if entry.pause is not None and not entry.pause.has_rule and entry.pause.cause is Cause.NEW_KEY:
+        raise ConfigError(
+            f"table {identifier} gets no more records: {entry.pause.reason}. Replay that table, which begins where this"
+            " one ends"
+        )
     if entry.pause is not None and not entry.pause.has_rule:
         raise ConfigError(
             f"table {identifier} lacks records that the stream has read while no rule wrote the table. Start the "

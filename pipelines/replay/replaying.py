@@ -24,7 +24,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.guest import Guest
 from pipelines.control.requests import RULES, Answer, State, digest_of_rules
-from pipelines.prepared import own_tables
+from pipelines.prepared import continued, own_tables
 from pipelines.replay.rebuild_requests import end_words, give_up, note_end, taken_up, with_rebuild
 from pipelines.replay.rebuild_rules import count_pinned, unpin
 from pipelines.replay.rebuilding import aside_branch, tag_of
@@ -61,6 +61,7 @@ class Wanted:
 
 def replay(config: PipelineConfig, wanted: Wanted) -> None:
     """Replay a range of a table's topics into the table, or rebuild its content from it."""
+    config = continued(config)
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
         _give_up(config, checkpoint, wanted.table)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from paimon_table import Catalog, CommitKind, Table, TableName
 from paimon_table.errors import ConfigError
-from pipelines.checkpoint.book import FILE, Book, Contents
+from pipelines.checkpoint.book import FILE, Book, Cause, Contents
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
@@ -62,7 +62,9 @@ class CheckpointRecord:
         if gone and len(gone) == len(written):
             raise self._other_tables(warehouse, f"{_names(gone)}, which it wrote")
         for name in gone:
-            if may_write(self._config, TableName.of(name)):
+            pause = self.book.entry(name).pause
+            is_continued = pause is not None and not pause.has_rule and pause.cause is Cause.NEW_KEY
+            if may_write(self._config, TableName.of(name)) and not is_continued:
                 self._warn(name, warehouse)
 
     def start(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
+from pipelines.tables.continued_tables import continuation_of
 from pipelines.tables.merged_sources import fed_by, feeds_alone, names_of
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
@@ -53,7 +54,15 @@ def _plain_target(
     own = dict(of_table.own_columns)
     names = names_of(sink, source)
     tells_schemas = rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(of_table, sink))
-    keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
+    before, is_stated = continuation_of(sink.identifier, table.schema.options), rule.primary_key is not None
+    keys = KeyRule(
+        sink.identifier,
+        is_stated,
+        sink.sources.get(fed_by(source), ()),
+        is_followed=rule.schema_changes.primary_key == "new_table" and not is_retry,
+        earlier=() if before is None or is_stated else before.earlier,
+        begin={} if before is None or is_retry else before.begin_in(source.topic, sink.topic_ids),
+    )
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
         primary_key=rule.row_key(table.schema.primary_keys),

@@ -53,15 +53,20 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
     found: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     of_keys: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     seen: dict[SourceTable, Seen] = {}
+    oldest: dict[SourceTable, int] = {}
     for observation in observations:
         source = observation.source
         before = seen.get(source, Seen({}, None))
+        keys, time_ms = (before.key_columns, observation.key_columns), observation.timestamp_ms
+        if time_ms < oldest.get(source, time_ms):
+            keys = keys[::-1]
+        oldest[source] = min(time_ms, oldest.get(source, time_ms))
         found[source] = merged_columns((found.get(source, ()), observation.columns))
         of_keys[source] = merged_columns((of_keys.get(source, ()), observation.key_only))
         columns = {column.name: column.settled_type for column in found[source]}
         seen[source] = Seen(
             columns,
-            merged_keys(before.key_columns, observation.key_columns),
+            merged_keys(*keys),
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},

@@ -11,6 +11,7 @@ from paimon_table import Catalog, Table, TableName
 from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.continued_tables import Continuation, found_continuations
 from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.positions import Position
@@ -40,6 +41,7 @@ class OwnTables:
         self._searching = threading.Lock()
         self._marked: dict[TableName, dict[str, str]] = {}
         """The formats by topic in the mark of each table that this run may have put rows into."""
+        self._continuations: Mapping[str, Continuation] | None = None
         self._formats: dict[str, str] = {}
         self._earlier_formats: dict[str, str] | None = None
 
@@ -77,6 +79,13 @@ class OwnTables:
                 else:
                     self._names = [TableName.of(identifier) for identifier in known]
             return self._names
+
+    @property
+    def continuations(self) -> Mapping[str, Continuation]:
+        """The tables that continue others, by identifier; read once, because a new one restarts the query."""
+        if self._continuations is None:
+            self._continuations = found_continuations(self.catalog, self._config.name, self.names())
+        return self._continuations
 
     def has_begun(self, name: TableName) -> bool:
         """Whether this run may have put rows into a table."""

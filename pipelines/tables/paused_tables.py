@@ -10,7 +10,7 @@ from paimon_table.errors import WHERE_MORE, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless
 from pipelines.checkpoint.reached import Reached
-from pipelines.tables.table_failure import TooManyBadRecords
+from pipelines.tables.table_failure import KeyChanged, TooManyBadRecords
 from sinks import faults
 from sinks.commit.positions import FedBy
 
@@ -121,7 +121,8 @@ class PausedTables:
         is_appended: bool = False,
     ) -> None:
         """Pause a table for its failure."""
-        cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
+        causes = {TooManyBadRecords: Cause.BAD_RECORDS, KeyChanged: Cause.NEW_KEY}
+        cause = causes.get(type(error), Cause.FAILED)
         words = cause, str(error), batch_id, topics
         self.pause(identifier, *words, is_running=is_running, is_appended=is_appended, public_reason=public_text(error))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from paimon_table.errors import (
     Action,
@@ -12,10 +13,13 @@ from paimon_table.errors import (
     LocalDiskFull,
     Outage,
     RolledBack,
+    SchemaChangeRefused,
     SinkUnavailable,
     TidemarkError,
 )
+from pipelines.tables.observed_columns import Seen
 from sinks.write.bucket_task import is_of_machine
+from sources.changes import SourceTable
 
 
 class TooManyBadRecords(TidemarkError):
@@ -32,6 +36,40 @@ class TooManyBadRecords(TidemarkError):
         super().__init__(text)
         self.table = table
         self.topics = topics
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """The first record of a partition with another message key than the table."""
+
+    source: SourceTable
+    place: tuple[str, int]
+    offset: int
+    timestamp_ms: int
+    """Kafka's time of the record."""
+    before: tuple[str, ...]
+    """The message key of the table."""
+    seen: Seen
+    """What the records with the new key show, and this key."""
+
+    @property
+    def key_words(self) -> str:
+        return ", ".join(self.seen.key_columns or ())
+
+
+class KeyChanged(SchemaChangeRefused):
+    """From a record on, a source table has another message key, and a new table is to continue with it."""
+
+    def __init__(self, text: str, change: NewKey) -> None:
+        super().__init__(text)
+        self.change = change
+
+
+class TableContinued(TidemarkError):
+    """A new table continues another one: the query starts over, and routes the records by the tables as they are."""
+
+    action = Action.RETRY
+    is_public = True
 
 
 class TableFailure(Exception):
@@ -61,16 +99,20 @@ def way_on(table: str, *, is_asked: bool = False) -> str:
     return f"Fix that first; then {resume}, or a restart, catches it up. No record is lost"
 
 
+_OF_ALL = (BrokenInvariant, LanesDoNotFit, LocalDiskFull, Outage, RolledBack, TableContinued)
+
+
 def is_of_table(error: BaseException) -> bool:
     """Whether an operation on one table failed for reasons of that table.
 
     True for Tidemark's own errors and for errors of storage, with exceptions. An outage passes by itself and affects
-    all tables. A rollback of the pipeline's commits is found and repaired at the next start. Broken invariants of the
+    all tables. The next start finds and repairs a rollback of the pipeline's commits, and finds a table that continues
+    another one. Broken invariants of the
     engine and missing resources of the machine are not specific to a table. Any other class is a bug in Tidemark:
     continuing would hide it.
     """
     if isinstance(error, TidemarkError):
-        return not isinstance(error, BrokenInvariant | LanesDoNotFit | LocalDiskFull | Outage | RolledBack)
+        return not isinstance(error, _OF_ALL)
     return isinstance(error, OSError) and not is_of_machine(error)
 
 

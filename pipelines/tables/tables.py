@@ -25,7 +25,7 @@ from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
 from pipelines.tables.evolution import Evolution, check_droppable
 from pipelines.tables.merged_sources import feeds_alone, remembered
-from pipelines.tables.observed_columns import merged
+from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
@@ -39,7 +39,7 @@ from pipelines.tables.record_notes import (
 )
 from pipelines.tables.relied_columns import awaited_columns, check_hidden, check_relied
 from pipelines.tables.repeated_reads import RepeatedOffsets
-from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
+from pipelines.tables.table_failure import KeyChanged, TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.table_routes import TableRoutes
 from pipelines.tables.truncates import Truncates
 from pipelines.tables.watermarks import Watermarks
@@ -209,6 +209,17 @@ class PipelineTables:
         self._encoded.tell()
         return changed
 
+    def made(self, source: SourceTable, seen: Seen) -> TableSink:
+        """Open or create the table of a source table before its records are decoded for it.
+
+        Raises ConfigError if its records determine none.
+        """
+        self._routing.route(source, seen)
+        rejection, identifier = self.rejections.get(source), self.routes.get(source)
+        if rejection is not None or identifier is None:
+            raise ConfigError("the records do not show its table" if rejection is None else rejection.reason)
+        return self.sinks[identifier]
+
     def with_history(self, target: Target) -> Target:
         """A target with what its table keeps of changed and deleted rows."""
         name = target.identifier
@@ -327,7 +338,8 @@ class PipelineTables:
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.paused - {identifier}
-        if self._paused is None or self.stops_with(identifier) or (failure.is_of_storage and not healthy):
+        stops = self.stops_with(identifier) and not isinstance(error, KeyChanged)
+        if self._paused is None or stops or (failure.is_of_storage and not healthy):
             raise error
         if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._paused.is_first_batch):
             raise error
@@ -337,12 +349,14 @@ class PipelineTables:
             # Their records now wait for the table; only their rules show that.
             self._routing.rejections = {s: r for s, r in self.rejections.items() if s.topic not in error.topics}
         self._paused.pause_failed(identifier, error, batch_id, topics, is_running=True, is_appended=is_appended)
-        log.error(
+        is_followed = isinstance(error, KeyChanged)
+        log.log(
+            logging.WARNING if is_followed else logging.ERROR,
             "table %s is paused from batch %d on, all others continue: %s. %s",
             identifier,
             batch_id,
             error,
-            way_on(identifier),
+            "Tidemark reads it up to there, then continues in a new table" if is_followed else way_on(identifier),
         )
 
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:

@@ -25,6 +25,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.continued_tables import with_continued
 from pipelines.tables.merged_sources import fed_by as as_fed
 from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import merged
@@ -119,9 +120,10 @@ class _Seen:
 
 def preview(config: PipelineConfig, sample: Sample) -> Preview:
     """Try the sample; bad records go to quarantine even under ``on_bad_record: fail``, and are reported."""
-    tried = config.model_copy(update={"source": config.source.model_copy(update={"on_bad_record": "quarantine"})})
     seen, error, real = _Seen(), None, catalog_of(config)
     rules: dict[str, TargetRule] = {}
+    given, config = config, _as_run(config, real)
+    tried = config.model_copy(update={"source": config.source.model_copy(update={"on_bad_record": "quarantine"})})
     with tempfile.TemporaryDirectory(prefix="tidemark-plan-") as directory, kept_warnings() as warnings:
         own = catalog_of(in_directory(tried, Path(directory)))
         pipeline = TrialPipeline(tried, Path(directory), SeededCatalog(own, real), seen.note)
@@ -135,9 +137,8 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
         tables = tuple(_tables(config, pipeline, real, rules, seen.observations))
         bad = _bad_kinds(pipeline)
         if error is None:
-            earlier = OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).sources()
-            met = {**dict.fromkeys(earlier), **pipeline.routes.met}
-            warnings += unmatched(config, met, sample.counts)
+            met = {**dict.fromkeys(_own(config, real).sources()), **pipeline.routes.met}
+            warnings += unmatched(given, met, sample.counts)
         told = [error or "", *pipeline.paused.values(), *(kind.reason for kind in bad)]
         left = sum((Counter(report.skipped) for report in pipeline.reports), Counter[SourceTable]())
         return Preview(
@@ -164,14 +165,26 @@ def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
     """
     if not config.source.format.traits.finds_formats:
         return {}
-    return OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).formats
+    return _own(config, real).formats
+
+
+def _as_run(config: PipelineConfig, real: Catalog) -> PipelineConfig:
+    """The pipeline with the rules of tables that continue others."""
+    try:
+        return with_continued(config, _own(config, real).continuations)
+    except TidemarkError:
+        return config  # the trial meets the error too, and shows it
+
+
+def _own(config: PipelineConfig, real: Catalog) -> OwnTables:
+    """The tables that a run would find."""
+    return OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real))
 
 
 def _follow_rules(config: PipelineConfig, pipeline: TrialPipeline) -> Iterator[tuple[str, TargetRule]]:
     """Change the tables that no record came for as their rules say, as a start does; gives their rules."""
-    checkpoint, catalog, real = Checkpoint(config), pipeline.catalog, catalog_of(config)
+    catalog, own = pipeline.catalog, _own(config, catalog_of(config))
     assert catalog is not None
-    own = OwnTables(config, real, CheckpointRecord(config, checkpoint, real))
     tried = pipeline.tables
     for found in own.written(lambda _name, _error: None):
         if str(found.name) in tried:

@@ -2,7 +2,8 @@
 
 Decoding, routing, new tables and columns, writing, committing and the quarantine work as in a run: ``process_batch``
 over an exchange of this process. Checkpoint, warehouse and quarantine are in one directory, and a trial writes nothing
-else. A trial omits the work of a run alongside its stream (catching up, tidying).
+else. A table whose source gets another primary key continues in a new table; a trial omits all other work of a run
+alongside its stream (catching up, tidying).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from paimon_table import Catalog, Table
+from paimon_table.errors import TidemarkError
 from paimon_table.surroundings import now_ms
 from pipelines.bad_records.dead_letters import BadLine, DeadLetters
 from pipelines.bad_records.facts import TableJudge, settle
@@ -28,18 +30,25 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange, process_locally
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
-from pipelines.catchup.table_standings import entry_of
-from pipelines.checkpoint.book import Book
+from pipelines.catchup.continuing import Continuing
+from pipelines.catchup.reading import InStream, Reading, Step, StreamEnd, Work
+from pipelines.catchup.slice_settings import slice_settings
+from pipelines.catchup.table_standings import TableStandings, entry_of
+from pipelines.checkpoint.book import Book, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.config.catalog_config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of, quarantine_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.continued_tables import with_continued
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
+from pipelines.tables.table_failure import TableContinued
 from pipelines.tables.tables import PipelineTables
-from sinks.commit.positions import offsets_text
+from pipelines.trial.trial_slices import TrialSlices
+from sinks.commit.positions import aside_user, offsets_text
 from sources.positions import Place
+from sources.slices import Slice
 
 _SLOTS = 2
 """Write tasks of a batch: more than one, as in a run."""
@@ -62,10 +71,14 @@ def in_directory(config: PipelineConfig, directory: Path) -> PipelineConfig:
 class _Process:
     """The state in memory of one process of the pipeline."""
 
+    config: PipelineConfig
+    """With the rules of tables that continue others."""
     tables: PipelineTables
     settings: TaskSettings
     book: Book
     paused: PausedTables
+    own: OwnTables
+    opened: AllOpen
 
 
 @dataclass(slots=True)
@@ -85,6 +98,7 @@ class TrialPipeline:
     _process: _Process | None = None
     _ends: dict[Place, int] = field(default_factory=dict)
     _next_batch: int = 0
+    _read: TrialSlices = field(default_factory=TrialSlices)
 
     def __post_init__(self) -> None:
         self.config = in_directory(self.given, self.directory)
@@ -118,7 +132,7 @@ class TrialPipeline:
         self._running()
         self._plan(records)
         self._run(records)
-        self._close()
+        self._close(records)
 
     def run_killed(self, records: pa.RecordBatch) -> None:
         """The same with a process that is killed once the tables have the rows; the next process finishes its work.
@@ -133,7 +147,7 @@ class TrialPipeline:
         self.restart()
         self._running()
         self._run(records, is_again=True)
-        self._close()
+        self._close(records)
 
     def restart(self) -> None:
         """Forget all that the process holds in memory."""
@@ -145,6 +159,8 @@ class TrialPipeline:
         process.book.note_commits({n: entry_of(s) for n, s in process.tables.sinks.items() if s.position.commit_count})
         self.reports.append(report)
         counts = replace(report.counts, already_stored=0) if is_again else report.counts
+        if all(pause.is_due for pause in process.paused.pauses.values()):
+            counts = replace(counts, tables_behind=0)  # they are read below
         self.skipped.update(counts.skipped)
 
     def _plan(self, records: pa.RecordBatch) -> None:
@@ -153,9 +169,42 @@ class TrialPipeline:
                 self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), offset + 1)
         self._stream.plan(self._next_batch, self._ends)
 
-    def _close(self) -> None:
+    def _close(self, records: pa.RecordBatch) -> None:
         self._stream.close(self._next_batch)
         self._next_batch += 1
+        self._read.add(records, self._ends)
+        while due := [name for name, pause in self._running().paused.pauses.items() if pause.is_due]:
+            self._follow_key(due[0])
+
+    def _follow_key(self, identifier: str) -> None:
+        """Read a table up to a changed key, or read the table that continues it up to the stream."""
+        process = self._running()
+        config, own, paused = process.config, process.own, process.paused
+        stream = StreamEnd(config, Checkpoint(config), own.catalog, self._read)
+        user = process.tables.commit_user
+
+        def opened(pause: Pause) -> PipelineTables:
+            topics = pause.topics
+            return PipelineTables(config, aside_user(user, pause.since_ms), own, only=identifier, topics_to_read=topics)
+
+        def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            settings = slice_settings(process.settings, paused.pauses[identifier], process.opened)
+            report = process_locally(batch, tables, settings, self._read.taken(piece, topics))
+            process.book.note_commits({name: entry_of(sink) for name, sink in tables.sinks.items()})
+            self.skipped.update(report.counts.skipped)
+            return report
+
+        follow = Continuing(self.config, own, process.book, self._read, user, lambda *_: None)
+        to = InStream(identifier, paused, stream, opened, process.tables.reopen, lambda _: False, follow)
+        reading = Reading(to, stream, Work(self._read, run, lambda: 0, by_number=False))
+        try:
+            while reading.step() is not Step.DONE:
+                pass
+        except TableContinued:
+            self.restart()
+        except TidemarkError as error:
+            pause = paused.pauses[identifier]
+            paused.pause_failed(identifier, error, pause.batch, pause.topics)
 
     def _batch(self) -> BatchRun:
         return BatchRun(self._next_batch, Checkpoint(self.config).planned_at_ms(self._next_batch))
@@ -178,6 +227,8 @@ class TrialPipeline:
         log = QuarantineLog(*quarantine_of(config))
         settle(log, TableJudge(catalog))
         paused, planned = PausedTables(book, checkpoint), checkpoint.planned_batch
+        own = OwnTables(config, catalog, record)
+        config = with_continued(config, own.continuations)
         opened = AllOpen(log, catalog)
         settings = TaskSettings(
             config.decoder,
@@ -187,10 +238,11 @@ class TrialPipeline:
             log=log,
             reads_again=AheadOfStream(opened, checkpoint, reads_kafka=config.source.kafka is not None),
         )
-        own = OwnTables(config, catalog, record)
         first_own = 0 if planned is None else planned + 1
+        if planned is not None:
+            TableStandings(config, own, checkpoint, paused, self._read, dict).note_all()
         tables = PipelineTables(config, user, own, paused=paused, first_own=first_own, book=book)
-        return _Process(tables, settings, book, paused)
+        return _Process(config, tables, settings, book, paused, own, opened)
 
     def _finish_interrupted(self, process: _Process) -> None:
         """Do the compactions that a killed process has left, as a start does."""

@@ -80,6 +80,9 @@ class DumpSlices:
         named, ends = positions_of(position), positions_of(other)
         return offset_text({name: min(named[name], at, key=_bytes) for name, at in ends.items() if name in named})
 
+    def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
+        return {}
+
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         planner = DumpPlanner(self._settings)
         shares = planner.shares(offset_text(_of(piece.begin)), piece.end)

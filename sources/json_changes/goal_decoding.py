@@ -119,7 +119,8 @@ def _decode(form: TableFormat[P], source: SourceTable, parts: Sequence[P], goals
 
 def _observed(form: TableFormat[P], source: SourceTable, parts: Sequence[P]) -> Observation:
     has_rows = any(not np.isin(part.ops, (DELETE, TRUNCATE)).all() for part in parts)
-    return replace(form.observed(source, parts), has_rows=has_rows)
+    first = min(int(part.positions.min()) for part in parts)
+    return replace(form.observed(source, parts), has_rows=has_rows, timestamp_ms=form.outcome.timestamp_ms(first))
 
 
 def _reject(form: TableFormat[P], source: SourceTable, rejection: Rejection, parts: Sequence[P]) -> None:
@@ -183,12 +184,20 @@ def _with_fit_keys(form: TableFormat[P], source: SourceTable, target: DecodeTarg
         if rule.takes(fields, primary_key):
             continue
         fit &= ~mask
+        if rule.is_earlier(fields):
+            mask = _late(form, rule, part, mask)
+            if not mask.any():
+                continue
         first = int(np.argmax(mask))
         if not fields:
             reason = form.unusable_key(fields, rule, primary_key)
+        elif rule.is_earlier(fields):
+            reason = _earlier_key(form.key_words, fields, rule, primary_key)
         elif columns.union(*form.images(form.event(part, first))).issuperset(fields):
             reason = _changed_key(form.key_words, fields, rule, primary_key)
-            outcome.refuse(source, int(part.positions[first]), reason)
+            outcome.refuse(source, int(part.positions[first]), reason, key=fields if rule.is_followed else ())
+            if rule.is_followed:
+                outcome.observe(_observed(form, source, [part.chosen(mask)]))
             continue
         else:
             reason = (
@@ -203,9 +212,31 @@ def _with_fit_keys(form: TableFormat[P], source: SourceTable, target: DecodeTarg
     return part.chosen(fit)
 
 
+def _late(form: TableFormat[P], rule: KeyRule, part: P, mask: Mask) -> Mask:
+    """Those of the records with the key of an earlier table that this one does not have."""
+    stored = mask & (np.asarray(form.outcome.offsets)[part.positions] < rule.begin.get(form.partition, 0))
+    form.outcome.count(already_stored=int(stored.sum()))
+    return mask & ~stored
+
+
+def _earlier_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a table does not take records with the key of a table before it."""
+    now, keyed = ", ".join(fields), ", ".join(primary_key)
+    return (
+        f"{named_by} is ({now}), as before the primary key of the source table became ({keyed}): the record is late, "
+        f"and table {rule.table} may have newer rows; if the source table has gone back to this key, write it into a "
+        f"new table: another `into`, primary_key: [{now}], and `backfill: true` or a new snapshot of the connector"
+    )
+
+
 def _changed_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
     """Why a batch stops at a key with other fields than before."""
     now, keyed = ", ".join(fields), ", ".join(primary_key)
+    if rule.is_followed:
+        return (
+            f"{named_by} is now ({now}), the primary key of table {rule.table} is ({keyed}): a new table continues "
+            "with the new key"
+        )
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     text = (
         f"{named_by} {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows with "

@@ -227,11 +227,19 @@ class Outcome:
         place = row.source, row.partition
         self._newest[place] = row.after(self._newest.get(place))
 
-    def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
-        """``is_rebuilt``: the table may be rebuilt from the records after this one."""
+    def refuse(
+        self,
+        source: SourceTable,
+        position: int,
+        reason: str,
+        *,
+        is_rebuilt: bool = False,
+        key: tuple[str, ...] = (),
+    ) -> None:
+        """``is_rebuilt``: the table may be rebuilt from the records after this one; ``key``: see ``Refusal``."""
         time = self.cell("timestamp", position) if is_rebuilt else None
-        partition = self.cell("partition", position)
-        self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
+        place = self.cell("partition", position), self.offset(position)
+        self._refusals[position] = Refusal(source, *place, reason, time, key, self.timestamp_ms(position))
 
     def truncate(self, source: SourceTable, target: DecodeTarget, position: int, op_name: str) -> None:
         """Apply the table's policy to a TRUNCATE, for which the source has the word ``op_name``."""
@@ -276,6 +284,10 @@ class Outcome:
 
     def offset(self, position: int) -> Offset:
         return Offset(self.cell("offset", position))
+
+    def timestamp_ms(self, position: int) -> int:
+        """Kafka's time of a record; 0 without one."""
+        return timestamp_ms_of(self._batch, position) or 0
 
     def cell(self, column: str, position: int) -> Any:
         """One value of the batch of records."""

@@ -84,6 +84,10 @@ class KafkaSlices:
         named = offsets_of(position)
         return text_of({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
 
+    def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
+        with self._admin() as admin:
+            return admin.ends(topics)
+
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         ends = offsets_of(piece.end)
         begins = {place: at for place, at in offsets_of(piece.begin or "{}").items() if ends.get(place, at) > at}

@@ -12,6 +12,7 @@ from paimon_table.patience import Patience
 from paimon_table.storage.outages import storage_failure, told_failure
 from pipelines.catchup.shown_standing import Standing, TableStanding
 from pipelines.checkpoint.book import Cause, Pause
+from pipelines.tables.table_failure import TableContinued
 from pipelines.trouble import Trouble, may_pass
 from pipelines.views.table_views import EventKind, Phase
 from sources.kafka.offset_ranges import offsets_of
@@ -145,3 +146,14 @@ def test_a_request_to_stop_ends_the_waiting_at_once() -> None:
     one.play(lambda: one.state.view().phase is Phase.WAITING)
     one.run.request_stop()
     assert not one.run.is_alive and one.run.failure is None
+
+
+def test_a_query_starts_over_at_once_when_a_new_table_continues_another_one() -> None:
+    """Nothing has failed: nobody waits, and no failure is shown."""
+    supervised = Supervised([Query(TableContinued("table lake.t_v2 continues table lake.t")), Query()])
+    supervised.run.start()
+    supervised.play(lambda: not supervised.run.is_alive, step_s=0.0)
+    assert len(supervised.begun) == 2 and supervised.begun[0].is_closed
+    assert supervised.run.failure is None and supervised.run.waited_s == 0
+    kinds = [event.kind for event in supervised.state.view().events]
+    assert EventKind.WAITING not in kinds and EventKind.FAILED not in kinds

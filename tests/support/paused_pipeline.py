@@ -25,7 +25,7 @@ from pipelines.batch.local_exchange import LocalExchange, process_locally
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.reading import InStream, Reading, Step, StreamEnd, Work
-from pipelines.catchup.slices import slice_settings
+from pipelines.catchup.slice_settings import slice_settings
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Book, Cause, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -87,6 +87,9 @@ class ListSlices:
 
     def earlier(self, position: str, other: str) -> str:
         return min(position, other, key=at_of)
+
+    def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
+        return {}
 
     def records(self, spark: Any, piece: Slice, topics: Collection[str] | None, slots: int) -> Any:
         raise NotImplementedError("without Spark")

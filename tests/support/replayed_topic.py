@@ -17,7 +17,7 @@ from pipelines.batch.local_exchange import process_locally
 from pipelines.batch.plan import BatchRun
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import Reading, Work
-from pipelines.catchup.slices import again_settings
+from pipelines.catchup.slice_settings import again_settings
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.replay.in_place import InPlace
 from pipelines.tables.tables import PipelineTables
@@ -78,6 +78,9 @@ class Topic:
 
     def earlier(self, position: str, other: str) -> str:
         return str(min(int(position), int(other)))
+
+    def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
+        return {}
 
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         raise NotImplementedError

@@ -40,12 +40,13 @@ class Supervised:
         }
         self.state = PipelineState("shop")
         prepared: Any = SimpleNamespace(
-            reader=SimpleNamespace(lag=Lag(), losses=Losses(), silent_s=None, group_failure_count=0, unread_bytes=None)
+            config=self.changed(),
+            reader=SimpleNamespace(lag=Lag(), losses=Losses(), silent_s=None, group_failure_count=0, unread_bytes=None),
         )
         self.run = SupervisedPipeline(cast(Any, None), self.changed(), prepared, False, (), self.state, self.clock)
         self.prepared = prepared
         self.run._begin = self._next
-        self.run._look = lambda _config: prepared
+        self.run._look = lambda config: cast(Any, SimpleNamespace(config=config, reader=prepared.reader))
         self.begun: list[Any] = []
         self.configs: list[PipelineConfig] = []
         """Those with which a query was to begin."""

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.checkpoint.book import Cause
+from pipelines.config.config import PipelineConfig
 from tests.support.item_batches import records, typed
 from tests.support.keyed_events import batch_of, created
-from tests.support.local_batches import pipeline_tables, reported_batches, shop_config
+from tests.support.local_batches import pipeline_tables, reported_batches
 from tests.support.paused_pipeline import PausedPipeline
 from tests.support.source_content import open_table
 
@@ -96,6 +97,47 @@ def test_a_key_with_a_wider_type_keeps_its_own_and_puts_aside_what_does_not_fit(
     assert "column id INT NOT NULL" in json.loads(line)["reason"]
 
 
-def test_no_second_table_is_made_of_its_own_accord(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match=r"'new_table' is not supported: .*another `into`"):
-        shop_config(tmp_path, [{**RULE, "schema_changes": {"primary_key": "new_table"}}], {})
+NEW_TABLE = {"primary_key": "new_table"}
+KAFKA = {"kafka": {"bootstrap_servers": "localhost:9", "topics": ["t"]}, "format": "debezium-json"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "defaults", "told"),
+    [
+        ({"primary_key": ["id"]}, {}, r"follows the message key, and this rule states the key; remove `primary_key`"),
+        ({"merge_sources": "same_rows"}, {}, r"only one of several source tables; remove `merge_sources`"),
+        ({"history": {"soft_delete": {}}}, {}, r"divide the history of a row .*; remove `history`, or set"),
+        ({"mode": "append"}, {}, r"a table with `mode: append` has no primary key; remove the word"),
+        ({"primary_key": ["id"], "schema_changes": {}}, NEW_TABLE, r"states the key; .*: pause}` in this rule"),
+    ],
+)
+def test_a_rule_whose_table_cannot_continue_in_a_new_one_is_refused(
+    tmp_path: Path, rule: dict[str, Any], defaults: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ValidationError, match=told):
+        config_of(tmp_path, {**RULE, "schema_changes": NEW_TABLE, **rule}, defaults)
+
+
+def test_a_log_of_events_ignores_the_default_and_a_rule_may_pause(tmp_path: Path) -> None:
+    for rule in ({"mode": "append"}, {"primary_key": ["id"], "schema_changes": {"primary_key": "pause"}}):
+        config_of(tmp_path, {**RULE, **rule}, NEW_TABLE)
+
+
+def test_dump_files_have_no_offset_at_which_a_new_table_could_begin(tmp_path: Path) -> None:
+    for rule, defaults in (({**RULE, "schema_changes": NEW_TABLE}, {}), (RULE, NEW_TABLE)):
+        with pytest.raises(ValidationError, match="dump files are not read from one; set pause"):
+            config_of(tmp_path, rule, defaults, {"files": {"path": str(tmp_path)}, "format": "debezium-json"})
+
+
+def config_of(
+    root: Path, rule: dict[str, Any], defaults: dict[str, Any], source: dict[str, Any] | None = None
+) -> PipelineConfig:
+    document = {
+        "version": 1,
+        "name": "shop",
+        "source": source or KAFKA,
+        "checkpoint": str(root / "checkpoint"),
+        "catalog": {"warehouse": str(root / "lake")},
+        "tables": [rule],
+    }
+    return PipelineConfig.model_validate({**document, "defaults": {"schema_changes": defaults}})

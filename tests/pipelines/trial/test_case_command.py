@@ -301,3 +301,14 @@ def test_a_pipeline_without_cases_is_told_where_to_write_them(tmp_path: Path) ->
 def test_as_a_process_of_its_own_it_prints_nothing_else(tmp_path: Path) -> None:
     done = tidemark_process("test", write(tmp_path, case(insert(1, n=1), "tables: { lake.orders: [{ n: 1 }] }")))
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 2)
+
+
+def test_a_case_plays_another_primary_key_in_a_new_table(tmp_path: Path) -> None:
+    pipeline = PIPELINE.replace("    options: {", "    schema_changes: { primary_key: new_table }\n    options: {")
+    rows_of = ({"id": n, "r": "a"} for n in (1, 2))
+    keyed = [json.dumps({"key": row, "value": {"op": "c", "after": row}}) for row in rows_of]
+    records = "\n".join([insert(1, r="a"), keyed[0], insert(3, r="b"), keyed[1]])
+    rows = "tables:\n  lake.orders: [{ id: 1, r: a }]\n  lake.orders_v2: [{ id: 1, r: a }, { id: 2, r: a }]\n"
+    late = 'quarantine:\n  - { offset: 2, reason: "the record is late" }\n'
+    done = tidemark("test", write(tmp_path, case(records, rows + late), pipeline))
+    assert done.returncode == 0, done.stdout
