@@ -141,7 +141,7 @@ def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict
     if table.entry == UNKNOWN and table.position is None:
         return _new(table, stream)
     if not table.rules.is_written:
-        return _with_commits(table, _without_rule(table, stream, verdict))
+        return _with_commits(table, _without_rule(table, stream, source, verdict))
     verdict = _with_sources(table, stream, source, _with_rule(table, stream, verdict))
     return _with_commits(table, _rolled_back(table, stream, source, verdict))
 
@@ -192,7 +192,7 @@ def _new(table: TableFacts, stream: StreamFacts) -> Verdict:
     return Verdict(Entry(pause=pause), (_line(table, FILLED, logging.INFO),))
 
 
-def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
+def _without_rule(table: TableFacts, stream: StreamFacts, source: Offsets, verdict: Verdict) -> Verdict:
     """No rule routes records to the table: the stream continues without it.
 
     The table keeps its position for a later rule.
@@ -200,8 +200,11 @@ def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> V
     entry, pause, by = verdict.entry, verdict.entry.pause, table.rules.continued_by
     if pause is None and (entry.created_ms is not None or table.position is not None):
         reason = f"no rule wrote it from batch {stream.batch} on"
-        pause = _pause(table, entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
-        pause = replace(pause, after=stream.after)
+        # A new checkpoint begins without regard to a table that another one continues.
+        own = table.position.among(stream.topic_ids).offsets if by and table.position is not None else None
+        begin = stream.begin if own is None else source.position_at_offsets(own)
+        pause = _pause(table, entry, Cause.FAILED, reason, stream, begin, table.topics)
+        pause = replace(pause, after=None if by else stream.after)
     if pause is None or not pause.has_rule:
         return verdict
     if by:

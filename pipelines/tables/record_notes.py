@@ -275,6 +275,8 @@ class MessageKeyWarnings:
         told = ", ".join(primary_key)
         if rule.changes_rows:
             primary_key = layout_of(rule, sink.table.schema).key_inputs(primary_key)
+        if rule.primary_key is None and {*message_key} != {*primary_key}:
+            return  # the table takes no record with such a key
         beyond = [name for name in primary_key if message_key and name not in message_key]
         if beyond and rule.before is None:
             self._tell(

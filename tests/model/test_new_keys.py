@@ -224,6 +224,20 @@ def test_a_new_table_that_was_dropped_is_filled_again(tmp_path: Path, patch: pyt
     shop.check(OLD, NEW)
 
 
+def test_a_new_table_that_was_dropped_is_filled_again_under_a_new_checkpoint(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    """That one began without regard to the old table."""
+    shop = changed(tmp_path, patch)
+    shop.check(OLD, NEW)
+    shop.pipeline.stop()
+    shop.pipeline.copy("nothing", CHECKPOINT)
+    shop.check(OLD, NEW)
+    shop.pipeline.stop()
+    shop.pipeline.copy("nothing", shop.pipeline.directory_of("lake.orders_v2"))
+    shop.check(OLD, NEW)
+
+
 def test_of_several_keys_in_the_first_batch_the_oldest_is_that_of_the_first_table(
     tmp_path: Path, patch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +351,12 @@ POINTS = (
 )
 
 
+ACTS = (
+    *("run", "run", "kill", "kill", "point", "rest", "lose", "rebuild", "replay", "stop"),
+    *("expire", "roll_back", "pause", "drop"),
+)
+
+
 def play(shop: Shop, seed: int) -> list[str]:
     """A history drawn by ``seed``; returns its steps. The key changes between any two records."""
     draw, steps = random.Random(seed), list[str]()
@@ -349,7 +369,7 @@ def play(shop: Shop, seed: int) -> list[str]:
         for _ in range(draw.randint(0, 8)):
             era += era + 1 < len(order) and draw.random() < 0.06
             shop.send(draw.randrange(shop.partitions), draw.randrange(6), order[era], draw.choice("cccccd"))
-        act = draw.choice(["run", "run", "kill", "kill", "point", "rest", "lose", "rebuild", "replay", "stop"])
+        act = draw.choice(ACTS)
         steps.append(f"{step}: key {order[era]}, {act}")
         match act:
             case "kill":
@@ -369,6 +389,16 @@ def play(shop: Shop, seed: int) -> list[str]:
                 shop.pipeline.copy("nothing", CHECKPOINT)
             case "stop":
                 shop.pipeline.stop()
+            case "pause":
+                newest = newest_table(shop)
+                shop.pipeline.ask("pause", newest)
+                run(shop, draw)
+                shop.pipeline.ask("resume", newest)
+            case "expire" | "roll_back" | "drop":
+                shop.pipeline.fuse.put_out()
+                shop.pipeline.rest()
+                shop.pipeline.stop()
+                change(shop, draw, act)
             case _:
                 shop.pipeline.fuse.put_out()
                 shop.pipeline.rest()
@@ -376,6 +406,23 @@ def play(shop: Shop, seed: int) -> list[str]:
                 told = shop.pipeline.replay(name, rebuilds=act == "rebuild")
                 steps.append(f"   {name}: {told}")
     return steps
+
+
+def newest_table(shop: Shop) -> str:
+    names = [f"lake.orders_v{number}" for number in (4, 3, 2)]
+    return next((name for name in names if shop.pipeline.table(name) is not None), "lake.orders")
+
+
+def change(shop: Shop, draw: random.Random, act: str) -> None:
+    """What others do to a table while the pipeline is stopped; only the newest one is still written."""
+    name = newest_table(shop)
+    ids = shop.pipeline.snapshot_ids(name)
+    if act == "expire":
+        shop.pipeline.expire(draw.choice([name, "lake.orders"]))
+    elif act == "roll_back":
+        shop.pipeline.roll_back(name, draw.choice(ids))
+    elif name != "lake.orders":
+        shop.pipeline.copy("nothing", shop.pipeline.directory_of(name))
 
 
 def run(shop: Shop, draw: random.Random) -> None:
