@@ -30,6 +30,7 @@ from pipelines.prepared import PreparedPipeline, known_tables
 from pipelines.quarantine import applying
 from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ShownReplays, giving_up
+from pipelines.tables.continued_tables import continued_by
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import compact_left
@@ -86,7 +87,8 @@ class BesideQuery:
         self._shown = ShownReplays(self._checkpoint, pipeline.catalog, of.seen)
         self._has_noted = not self._checkpoint.is_new
         self._take_first: Callable[[], object] = lambda: None
-        say_paused(self.paused.pauses)
+        known = self._own.continuations
+        say_paused({name: pause for name, pause in self.paused.pauses.items() if not continued_by(known, name)})
         self._shown.refresh()
         if self._has_noted:
             self.standing.note_all()

@@ -426,7 +426,8 @@ class PipelineQuery:
                 self.failure = self._in_own_words(error, "Spark gave a job up")
             raise self.failure from error
         except BaseException as error:
-            self.failure = error
+            if self.failure is None or not isinstance(error, StopRequested):  # that only follows from a failure
+                self.failure = error
             if isinstance(error, RolledBack) and self.tables is not None:
                 self._note_commits(self.tables.sinks)  # so the next start notices what the table lacks
             raise

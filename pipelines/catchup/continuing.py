@@ -18,7 +18,6 @@ from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.surroundings import now_ms
 from pipelines.catchup.reading import Step
-from pipelines.catchup.standing import ended
 from pipelines.checkpoint.book import Book, Cause, Contents, Pause
 from pipelines.checkpoint.reached import Reached
 from pipelines.config.config import PipelineConfig
@@ -155,9 +154,8 @@ class Continuing:
 def _noted(
     contents: Contents, pause: Pause, one: Continuation, since_ms: int, begin: str | None, change: NewKey
 ) -> Contents:
-    """The book with the new table, which is behind, and the earlier one, which no rule writes now."""
+    """The book with the new table, which is behind; the earlier one stays paused until the query has ended."""
     words = f"it continues table {pause.table} with the primary key ({change.key_words})"
     topics = (change.source.topic,)
     new = Pause(one.name, Cause.NEW_KEY, words, since_ms, pause.batch, begin, topics=topics, public_reason=words)
-    pauses = {one.name: new, pause.table: ended(pause, one.name)}
-    return contents.with_tables({name: replace(contents.entry(name), pause=of) for name, of in pauses.items()})
+    return contents.with_tables({one.name: replace(contents.entry(one.name), pause=new)})

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.query import StopRequested
+from pipelines.tables.table_failure import TableContinued
 from tests.model.adapter import CHECKPOINT, Adapter
 from tests.model.fuse import At
 from tests.model.judged import PIPELINE
@@ -107,6 +109,29 @@ def test_a_process_that_is_killed_at_a_step_of_the_change_is_continued_by_the_ne
         shop.pipeline.work_beside()
     assert shop.pipeline.fuse.killed_at == f"point {point}"
     shop.send(0, 2, NEW)
+    shop.check(OLD, NEW)
+
+
+def test_a_batch_before_the_query_starts_over_writes_neither_table(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    """Its routes are older than the new table. A batch that the stop refuses does not hide why the query ends."""
+    shop = changed(tmp_path, patch)
+    shop.pipeline.run_batch(50)
+    query, spark = shop.pipeline._query, shop.pipeline._spark
+    assert query is not None and spark is not None
+    with pytest.raises(TableContinued), query._noting_failure():
+        while query._beside.work.round():
+            pass
+    before = shop.held("lake.orders")
+    for n in range(4):
+        shop.send(n % 2, n, NEW)
+    spark.queries[-1].run_batch(50)
+    assert shop.held("lake.orders") == before and shop.held("lake.orders_v2") == {}
+    shop.send(0, 1, NEW)
+    query.request_stop()
+    with pytest.raises(StopRequested):
+        spark.queries[-1].run_batch(50)
+    assert isinstance(query.failure, TableContinued)
+    shop.pipeline.kill()
     shop.check(OLD, NEW)
 
 
