@@ -121,7 +121,9 @@ class TableStandings:
 
         The first batch of a new checkpoint begins at the positions of tables from an earlier one, if there are any.
         """
-        if not batch_id and (self.config.on_lost_checkpoint != "resume" or not self.own.names()):
+        earlier = self.paused.book.contents.earlier
+        has_earlier = bool(self.own.names() if earlier is None else earlier)
+        if not batch_id and not (has_earlier and self.config.on_lost_checkpoint == "resume"):
             return ()
         begin = self.checkpoint.offset_before(batch_id)
         return () if begin is None else self.slices.topics(begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -347,18 +348,23 @@ def test_a_new_table_is_filled_from_the_first_record_and_joins_the_stream(tmp_pa
 
 def test_a_new_checkpoint_has_passed_only_what_tables_have(tmp_path: Path) -> None:
     """Not the records before its start: those that the topic no longer holds, or that `start` leaves out."""
-    slices = KafkaSlices(
-        KafkaSettings("localhost:1", TopicSelection()), lambda: pytest.fail("asks Kafka"), lambda _: None
-    )
-    new = PausedPipeline(tmp_path, _two_tables(), [ITEMS])
-    (tmp_path / "checkpoint/sources/0").mkdir(parents=True)
-    (tmp_path / "checkpoint/sources/0/0").write_text('v1\n{"t":{"0":20}}')
+    nobody = KafkaSlices(KafkaSettings("localhost:1", TopicSelection()), lambda: pytest.fail("asks"), lambda _: None)
 
-    assert not replace(new.standings, slices=slices).has_passed("t", 0)
+    def has_passed() -> bool:
+        process = PausedPipeline(tmp_path, _two_tables(), [ITEMS])
+        process.checkpoint.note_start({("t", 0): 20})
+        found = replace(process.standings, slices=nobody).has_passed("t", 0)
+        process.checkpoint.forget_unused_start()
+        return found
 
-    new.run(1)
-    lost = replace(PausedPipeline(tmp_path, _two_tables(), [ITEMS]).standings, slices=slices)
-    assert lost.has_passed("t", 0) and not lost.has_passed("u", 0)
+    assert not has_passed()
+
+    PausedPipeline(tmp_path, _two_tables(), [ITEMS]).run(1)
+    (tmp_path / "checkpoint/commits/0").unlink()
+    assert not has_passed(), "a table has rows of this batch"
+
+    shutil.rmtree(tmp_path / "checkpoint")
+    assert has_passed()
 
 
 @pytest.mark.slow
