@@ -161,15 +161,40 @@ def test_a_position_that_has_expired_is_known_by_the_checkpoint(machine: Pipelin
     machine.produce(source="log", keys=[0, 1, 0, 1, 1], deletes=False)
     machine.check_at_rest()
     machine.pipeline.stop()
-    log = machine.pipeline.table("lake.log")
-    assert log is not None
-    log.new_commit("another-engine").commit(1, [], {}, also_empty=True)
+    _commit_nothing(machine, "another-engine", 1)
     machine.pipeline.expire("lake.log")
     machine.let_an_hour_pass()
     machine.produce(source="log", keys=[0, 0], deletes=False)
     machine.check_at_rest()
     machine.lose_checkpoint()
     machine.check_at_rest()
+
+
+@pytest.mark.slow
+def test_a_rollback_that_leaves_only_commits_of_others_is_refused(machine: PipelineMachine) -> None:
+    """Nothing shows which records the table lacks, and it does not go on as if it had them all."""
+    machine.produce(source="log", keys=[0, 1], deletes=False)
+    machine.check_at_rest()
+    machine.pipeline.stop()
+    _commit_nothing(machine, "another-engine", 1)
+    machine.pipeline.expire("lake.log")
+    kept = machine.pipeline.snapshot_ids("lake.log")[-1]
+    machine.let_an_hour_pass()
+    machine.produce(source="log", keys=[0, 0], deletes=False)
+    machine.check_at_rest()
+    machine.pipeline.stop()
+    machine.pipeline.roll_back("lake.log", kept)
+    _commit_nothing(machine, "a-third", 3)
+
+    assert "lake.log was rolled back" in str(machine.pipeline.start())
+
+
+def _commit_nothing(machine: PipelineMachine, user: str, times: int) -> None:
+    log = machine.pipeline.table("lake.log")
+    assert log is not None
+    commit = log.new_commit(user, is_new_user=True)
+    for number in range(times):
+        commit.commit(number, [], {}, also_empty=True)
 
 
 @pytest.mark.slow
