@@ -32,8 +32,12 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
+TEXTS = ["a", None, 'x","__op":"d', "é", '{"__op":"d","n":null}', '[1,"\\"__deleted\\":true"]', "null"]
+"""Columns of JSON documents are texts too."""
+
+
 def drawn(r: random.Random) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": r.randrange(50), "v": r.choice(["a", None, 'x","__op":"d', "é"]), "n": r.random()}
+    row: dict[str, Any] = {"id": r.randrange(50), "v": r.choice(TEXTS), "n": r.random()}
     among = {"__deleted": "true"} if r.random() < 0.05 else {}
     odd = r.random() < 0.15
     names = [name for name in VALUES if r.random() < 0.9] if odd else [*VALUES]
