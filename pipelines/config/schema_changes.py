@@ -59,7 +59,7 @@ class SchemaChanges(ConfigModel):
         "defaults": "use `default`",
         "comments": "use `comment`",
         "recreated": "records do not show whether a table was recreated or got other columns, and events of the schema "
-        "change topic have no order relative to them.  Write the new table into another `into`",
+        "change topic have no order relative to them. Write the new table into another `into`",
     }
 
     preset: Preset | None = Field(

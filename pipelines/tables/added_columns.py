@@ -52,7 +52,7 @@ def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:
         if POSITION in present:
             raise ConfigError(
                 f"table {identifier} exists and is ordered by source positions; without them, older rows that are "
-                "not compacted yet would win. Set `order_by:  source_position` in the rule, or write into a new "
+                "not compacted yet would win. Set `order_by: source_position` in the rule, or write into a new "
                 "table (another `into`, with `backfill: true`)"
             )
     elif present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:

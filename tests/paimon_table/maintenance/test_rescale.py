@@ -266,7 +266,7 @@ def test_what_the_other_options_forbid_is_refused_before_a_row_is_read(
 @pytest.mark.parametrize(("old", "new"), [(2, -1), (-1, 2)])
 def test_single_partitions_do_not_become_dynamic_or_fixed(tmp_path: Path, old: int, new: int) -> None:
     table = by_day(tmp_path, old)
-    with pytest.raises(UnsupportedFeature, match=r"in all partitions or in none.* remove --partition"):
+    with pytest.raises(UnsupportedFeature, match=r"in all partitions or in none.* Remove --partition"):
         rescale(table.table, new, job(tmp_path), chosen=lambda _: True)
 
 
@@ -290,7 +290,7 @@ def test_partitions_are_refused_to_writers_between_option_and_files(tmp_path: Pa
     between = after(table, tmp_path)
     between.table.evolve([SetOption("bucket", str(new))], 1, rows_fit=True)
     between = after(table, tmp_path)
-    with pytest.raises(BucketCountChanged, match=f"num {new}, .* is {old}; nothing was written: rescale it, by"):
+    with pytest.raises(BucketCountChanged, match=f"num {new}, .* is {old}. Nothing was written: rescale it, by"):
         between.commit([["+I", 1, 2, "b"]])
     assert len(between.content()) == 80
     rescale(between.table, new, job(tmp_path))
@@ -350,7 +350,7 @@ def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) ->
     table.commit(rows(range(100)))
     other = after(table, tmp_path)
 
-    with pytest.raises(CommitConflict, match=f"each of the {ATTEMPTS} attempts .* stop the pipelines"):
+    with pytest.raises(CommitConflict, match=f"each of the {ATTEMPTS} attempts .* Stop the pipelines"):
         rescale(table.table, 3, job(tmp_path, lambda step: void(other.commit([["+I", 1000 + step, 1]]))))
 
     table = after(table, tmp_path)

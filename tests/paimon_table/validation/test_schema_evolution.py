@@ -189,7 +189,7 @@ def test_column_with_a_bloom_filter_takes_no_type_without_one(sql: str, wider: s
     widened = WidenColumn("c", parse_type(wider))
 
     with pytest.raises(
-        SchemaChangeRefused, match=r"column 'c' cannot change to .*bloom-filter.columns' names .* remove it"
+        SchemaChangeRefused, match=r"column 'c' cannot change to .*bloom-filter.columns' names .* Remove it"
     ):
         apply_changes(schema, [widened], 0)
     assert str(apply_changes(schema, [widened, SetOption(option, None)], 0).field("c").type) == wider

@@ -259,7 +259,7 @@ def test_other_number_of_buckets_takes_effect_by_overwrite(tmp_path: Path) -> No
     table.commit([["+I", key, 1, dt] for key in range(20) for dt in "ab"])
     table.evolve([SetOption("bucket", "4")])
     for key in range(20, 30):
-        with pytest.raises(ConfigError, match=r"partition dt=a .*bucket num 4, .*bucket num is 2; .*OVERWRITE"):
+        with pytest.raises(ConfigError, match=r"partition dt=a .*bucket num 4, .*bucket num is 2. .*OVERWRITE"):
             table.commit([["+I", key, 1, "a"]])
     table.overwrite([["+I", key, 2, "a"] for key in range(20)])
     assert {b.bucket for b in table.state().files if b.partition.startswith(b"\x00\x00\x00\x01\x00")} == {0, 1, 2, 3}

@@ -356,7 +356,7 @@ class DumpPositions:
 
 
 def test_a_table_that_dump_files_cannot_bring_up_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"lacks the last 2 commits of pipeline shop that checkpoint cp has .*dump"):
+    with pytest.raises(ConfigError, match=r"lacks the last 2 commits of pipeline shop that checkpoint cp has .*Dump"):
         standing(LOW, STREAM, DumpPositions())
 
 

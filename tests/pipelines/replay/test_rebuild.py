@@ -442,7 +442,7 @@ def test_a_branch_that_somebody_has_deleted_is_not_taken_for_an_empty_one(tmp_pa
     one.step()
     orders = table(tmp_path)
     BranchStore(orders.io, orders.paths).delete("rebuild-r1")
-    with pytest.raises(ConfigError, match=r"branch 'rebuild-r1' of .* is gone"):
+    with pytest.raises(ConfigError, match=r"branch 'rebuild-r1' of .* was removed"):
         finish(job(topic))
     assert rows_of(tmp_path) == FINAL
 

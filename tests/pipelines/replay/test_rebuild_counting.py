@@ -195,7 +195,7 @@ def test_a_rebuild_that_is_given_up_while_it_is_counted_leaves_nothing(tmp_path:
     assert one.step() is Step.COUNTING
     give_up(replays(topic), one.state, table(tmp_path))
     assert (data_files(tmp_path), tags(tmp_path), branches(tmp_path)) == (files, [], [])
-    with pytest.raises(ConfigError, match=r"branch 'rebuild-r1' of .* is gone"):
+    with pytest.raises(ConfigError, match=r"branch 'rebuild-r1' of .* was removed"):
         count(topic, one.state)
     assert replays(topic).all() == []
 

@@ -79,8 +79,8 @@ def test_a_table_partitioned_outside_of_its_key_can_still_be_read(tmp_path: Path
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        (4, r"set -1, or .*: tidemark table rescale .*/lake\.db/t --buckets 4; nothing was written"),
-        (-2, r"set -1; nothing was written.*another `into`"),
+        (4, r"set -1, or .*: tidemark table rescale .*/lake\.db/t --buckets 4. Nothing was written"),
+        (-2, r"set -1. Nothing was written.*another `into`"),
     ],
 )
 def test_rows_in_dynamic_buckets_keep_them_and_nobody_is_sent_to_a_command_that_refuses(
@@ -107,10 +107,10 @@ def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path
         (
             {"partition_by": ["dt"]},
             [],
-            r"partition_by \[\], the rule wants \[dt\].*take `partition_by` out of the rule",
+            r"partition_by \[\], the rule wants \[dt\].*Take `partition_by` out of the rule",
         ),
-        ({"partition_by": ["n"]}, ["dt"], r"wants \[n\].*set `partition_by: \[dt\]` in the rule.*`backfill: true`"),
-        ({"primary_key": ["n"]}, [], r"the rule wants \[n\].*set `primary_key: \[id\]` in the rule"),
+        ({"partition_by": ["n"]}, ["dt"], r"wants \[n\].*Set `partition_by: \[dt\]` in the rule.*`backfill: true`"),
+        ({"primary_key": ["n"]}, [], r"the rule wants \[n\].*Set `primary_key: \[id\]` in the rule"),
     ],
 )
 def test_other_keys_than_those_of_the_table_are_refused_with_what_to_write(

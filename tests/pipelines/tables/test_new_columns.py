@@ -48,7 +48,7 @@ def test_a_new_table_with_almost_the_name_of_another_is_told(tmp_path: Path, cap
     tables = pipeline_tables(tmp_path, [{"match": {"table": "(?i)items"}, "into": "lake.{table}"}])
     run(tables, tmp_path, records(*(event("c", 1, {"id": 1}, table=name) for name in ("items", "ITEMS", "items"))))
     told = [record.getMessage() for record in caplog.records if "only in case" in record.getMessage()]
-    assert [text.split(":")[0] for text in told] == [
+    assert [text.split(". ")[0] for text in told] == [
         "table 'lake.ITEMS' differs from 'lake.items' only in case or in how its characters are composed"
     ]
 

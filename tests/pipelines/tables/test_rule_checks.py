@@ -19,7 +19,7 @@ CHANGES = {
     "engine": (
         '"bucket": "2"',
         '"bucket": "2", "merge-engine": "partial-update"',
-        "merge-engine' cannot change .*; leave it unset; nothing",
+        "merge-engine' cannot change .*; leave it unset. Nothing",
     ),
     "mode": (
         '{"bucket": "2"}\n    primary_key: [id]',

@@ -188,7 +188,7 @@ def test_a_table_has_the_positions_of_one_kind_of_source(tmp_path: Path) -> None
     told = reasons(quarantine.path)
     assert len(told) == 3
     assert all(
-        "in the form of the table's first records (postgresql): let the connector write source.lsn" in t for t in told
+        "in the form of the table's first records (postgresql). Let the connector write source.lsn" in t for t in told
     )
 
 
