@@ -83,7 +83,7 @@ class Continuing:
         try:
             self._continue(pause, reached, changed.change)
         except ConfigError as error:
-            raise SchemaChangeRefused(f"{changed}. No new table continues this one: {error}") from error
+            raise SchemaChangeRefused(f"{changed}, but Tidemark cannot create it: {error}") from error
 
     def _continue(self, pause: Pause, reached: Reached, change: NewKey) -> NoReturn:
         table = self.own.catalog.load(TableName.of(pause.table))

@@ -214,7 +214,10 @@ class PipelineTables:
 
         Raises ConfigError if its records determine none.
         """
-        self._routing.route(source, seen)
+        try:
+            self._routing.route(source, seen)
+        except TableFailure as failure:
+            raise failure.error from failure
         rejection, identifier = self.rejections.get(source), self.routes.get(source)
         if rejection is not None or identifier is None:
             raise ConfigError("the records do not show its table" if rejection is None else rejection.reason)

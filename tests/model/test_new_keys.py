@@ -212,6 +212,22 @@ def test_the_new_table_stays_if_the_word_is_removed(tmp_path: Path, patch: pytes
     shop.check(OLD, NEW)
 
 
+def test_a_new_key_that_does_not_fit_the_partitions_keeps_the_table_paused(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path, patch, partition_by=["region"])
+    shop.send(0, 0, NEW)
+    shop.send(0, 1, OLD)
+    shop.pipeline.rest()
+    reason = shop.pipeline.behind["lake.orders"]
+    assert "its message key is now (id)" in reason and "but Tidemark cannot create it: " in reason
+    assert "region" in reason.partition("cannot create it")[2]
+    assert shop.pipeline.table("lake.orders_v2") is None
+    shop.pipeline.kill()
+    shop.pipeline.rest()
+    assert shop.pipeline.behind == {"lake.orders": reason}
+
+
 def test_several_source_tables_of_one_table_keep_it_paused(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     """Their rule allowed it before it followed the key."""
     shop = Shop(tmp_path, patch, merge_sources="same_rows", schema_changes={}, match={"table": "orders|more"})
