@@ -18,6 +18,8 @@ from tests.model.adapter import CHECKPOINT, Adapter
 from tests.model.fuse import At
 from tests.model.judged import PIPELINE
 
+pytestmark = pytest.mark.slow
+
 TOPIC = "shop.public.orders"
 FOLLOWS = {"schema_changes": {"primary_key": "new_table"}}
 RULE: dict[str, Any] = {"match": {"table": "orders"}, "into": "lake.orders", **FOLLOWS}
@@ -481,7 +483,6 @@ def run(shop: Shop, draw: random.Random) -> None:
     shop.pipeline.fuse.put_out()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_each_table_has_the_records_of_its_key(tmp_path: Path, patch: pytest.MonkeyPatch, seed: int) -> None:
     """Over changes at any place, partitions that lag, kills, lost checkpoints, replays and rebuilds."""

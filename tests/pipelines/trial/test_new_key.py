@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from pipelines.config.config import PipelineConfig
 from pipelines.trial.preview import Preview, preview
@@ -54,6 +55,7 @@ def shown(found: Preview) -> list[tuple[str, str, tuple[str, ...], int]]:
     return [(t.identifier, t.action, t.primary_key, t.row_count) for t in found.tables]
 
 
+@pytest.mark.slow
 def test_a_plan_shows_the_new_table_before_and_after_a_run_has_made_it(tmp_path: Path) -> None:
     config, sample = config_of(tmp_path), Sample((history(),), {TOPIC: COUNT})
     old, new = ("lake.orders", "create", ("id",), 2), ("lake.orders_v2", "create", ("id", "r"), 2)
@@ -65,6 +67,7 @@ def test_a_plan_shows_the_new_table_before_and_after_a_run_has_made_it(tmp_path:
     assert after.skipped == {"already stored": CHANGE} and after.notes == ()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_or_restarted_gives_the_same_tables(tmp_path: Path) -> None:
     found = []
     for name in ("once", "killed", "restarted"):
