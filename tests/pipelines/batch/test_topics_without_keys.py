@@ -154,7 +154,7 @@ def test_one_log_is_not_that_of_two_source_tables_unasked(tmp_path: Path) -> Non
     later = records(event("c", {"id": 5}, key={"id": 5}, table="views")).to_pylist()
     other = type(records()).from_pylist([{**later[0], "topic": "shop.public.views"}], schema=records().schema)
     with pytest.raises(
-        ConfigError, match=r"is a log of the events of .*clicks.*set `mode: append` and `on_change: log`"
+        ConfigError, match=r"is a log of the events of .*clicks.*Set `mode: append` and `on_change: log`"
     ):
         run_batches(tables, [other], tmp_path, 1)
 

@@ -137,7 +137,7 @@ def test_a_run_is_refused_by_what_does_not_yield_and_told_what_for(tmp_path: Pat
         pieces.do(1)
     assert command.done == ["begin", "here 0", "here 1", "end"]
     assert "is in use by process " in str(run.failure)
-    assert ", which rebuilds lake.orders; only one process at a time" in str(run.failure)
+    assert ", which rebuilds lake.orders. Only one process at a time" in str(run.failure)
 
 
 def test_of_two_runs_that_want_it_one_waits(tmp_path: Path) -> None:
