@@ -102,7 +102,7 @@ def _follow_key(reports: Sequence[DecodeReport], tables: PipelineTables) -> None
     shows = replace(seen.get(first.source, Seen({}, None)), key_columns=first.key)
     change = NewKey(first.source, place, first.offset, first.timestamp_ms, goal.primary_key, shows)
     text = f"{place[0]} partition {place[1]} offset {first.offset}: {first.reason}"
-    raise TableFailure(identifier, KeyChanged(text, change).without_values())
+    raise TableFailure(identifier, KeyChanged.of(text, change).without_values())
 
 
 def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -> str:

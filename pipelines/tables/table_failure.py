@@ -60,9 +60,13 @@ class NewKey:
 class KeyChanged(SchemaChangeRefused):
     """From a record on, a source table has another message key, and a new table is to continue with it."""
 
-    def __init__(self, text: str, change: NewKey) -> None:
-        super().__init__(text)
-        self.change = change
+    change: NewKey
+
+    @staticmethod
+    def of(text: str, change: NewKey) -> KeyChanged:
+        error = KeyChanged(text)
+        error.change = change
+        return error
 
 
 class TableContinued(TidemarkError):

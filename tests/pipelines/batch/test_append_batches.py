@@ -308,7 +308,7 @@ def test_tables_of_the_other_mode_are_left_alone(tmp_path: Path) -> None:
     Table.create(str(warehouse / "plain"), create_schema(columns, [], [], {"bucket": "-1"}))
     upsert: dict[str, object] = {"match": {"table": "clicks"}, "into": "lake.plain"}
     log = rule(into="lake.plain", on_change="log")
-    for wrong, words in ((upsert, "set `mode: append`"), (log, "stores event_kind STRING")):
+    for wrong, words in ((upsert, "Set `mode: append`"), (log, "stores event_kind STRING")):
         with pytest.raises(ConfigError, match=words):
             run_batches(tables_of(tmp_path, [wrong]), [records(*inserts(1))], tmp_path)
     run_batches(tables_of(tmp_path, [rule(into="lake.plain")]), [records(*inserts(1))], tmp_path)

@@ -109,7 +109,7 @@ def test_the_time_of_the_source_is_a_computed_column(tmp_path: Path) -> None:
         ),
         (
             {"watermark": {"column": "id"}},
-            r"watermark\.column: id of table lake\.orders is BIGINT NOT NULL, which is not a time: declare `id: TIMEST",
+            r"watermark\.column: id of table lake\.orders is BIGINT NOT NULL, which is not a time. Declare `id: TIMEST",
         ),
     ],
     ids=["missing", "no time"],

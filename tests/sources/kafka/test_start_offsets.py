@@ -101,7 +101,7 @@ def test_topics_that_a_checkpoint_has_read_and_the_file_no_longer_selects_are_na
     with pytest.raises(ConfigError, match=r"no longer selects: c. Select them again, or move the checkpoint away"):
         check_selected(CHECKPOINT, source(), {("c", 0): 1, ("a", 0): 1}, {})
     with pytest.raises(
-        ConfigError, match=r"has a batch planned that reads topics that .* no longer selects: c; select"
+        ConfigError, match=r"has a batch planned that reads topics that .* no longer selects: c. Select"
     ):
         check_selected(CHECKPOINT, source(), {}, {("c", 0): 1, ("a", 0): 1})
 
