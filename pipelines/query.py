@@ -51,7 +51,7 @@ from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.query_end import QueryEnd, end_connection, this_connection
 from pipelines.spark.session import lookup_root, spool, write_slots
-from pipelines.spark.spark_errors import first_cause, second_run, task_failure
+from pipelines.spark.spark_errors import batch_failure, first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.repeated_reads import check_stored_reads
@@ -425,11 +425,21 @@ class PipelineQuery:
             else:
                 self.failure = self._in_own_words(error, "Spark gave a job up")
             raise self.failure from error
-        except BaseException as error:
-            if self.failure is None or not isinstance(error, StopRequested):  # that only follows from a failure
-                self.failure = error
+        except StopRequested as error:
+            self.failure = self.failure or error  # it may only follow from a failure
+            raise
+        except Py4JError as error:  # the JVM has ended, which the runner reports
+            self.failure = error
+            raise
+        except Exception as error:
+            self.failure = batch_failure(error)
             if isinstance(error, RolledBack) and self.tables is not None:
                 self._note_commits(self.tables.sinks)  # so the next start notices what the table lacks
+            if self.failure is error:
+                raise
+            raise self.failure from error
+        except BaseException as error:
+            self.failure = error
             raise
 
     def _open_tables(self, batch: DataFrame) -> PipelineTables:

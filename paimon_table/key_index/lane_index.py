@@ -144,7 +144,7 @@ class LaneIndex:
             waiting.append((bucket, keys))
             waiting_rows += keys.num_rows
         index = self._with_stored(index, waiting)
-        log.info("%s: the index of lane %s has %d keys", self._ctx.paths.root, self._lane, index.key_count)
+        log.debug("%s: the index of lane %d has %d keys", self._ctx.paths.root, self._lane.number, index.key_count)
         return index
 
     def _with_stored(self, index: KeyIndex, parts: Sequence[tuple[BucketId, pa.Table]]) -> KeyIndex:

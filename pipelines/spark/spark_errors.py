@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from paimon_table.errors import BrokenInvariant, SinkUnavailable, TidemarkError, error_classes
-from paimon_table.storage.outages import told_failure
+from paimon_table.storage.outages import storage_failure, told_failure
 
 
 def task_failure(text: str) -> TidemarkError | None:
@@ -26,9 +26,18 @@ def task_failure(text: str) -> TidemarkError | None:
     own = error_classes().get(kind)
     if own is not None:
         return own(message)
-    return told_failure(kind, message) or BrokenInvariant(
-        f"a task ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it"
-    )
+    return told_failure(kind, message) or _bug("task", kind, message)
+
+
+def batch_failure(error: Exception) -> TidemarkError:
+    """The error that ended a batch in this process, as ``task_failure`` gives it for a task."""
+    if isinstance(error, TidemarkError):
+        return error
+    return storage_failure(error) if isinstance(error, OSError) else _bug("batch", type(error).__name__, error)
+
+
+def _bug(what: str, kind: str, message: object) -> BrokenInvariant:
+    return BrokenInvariant(f"a {what} ended with {kind}: {message}; TIDEMARK_DEBUG=1 shows where, please report it")
 
 
 @contextmanager

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from paimon_table.errors import Action, Outage, TidemarkError, error_classes
+from paimon_table.errors import Action, ConfigError, Outage, TidemarkError, error_classes
 from paimon_table.storage.file_io import file_io_for
 from pipelines import cli
 from pipelines.config import config_file
-from pipelines.spark.spark_errors import second_run, task_failure
+from pipelines.report.run_log import naming
+from pipelines.spark.spark_errors import batch_failure, second_run, task_failure
 from sources.kafka.failures import causes_in, kafka_failure
 from tests.support.s3_server import s3_server
 from tests.support.table_driver import TableDriver, new_table
@@ -155,3 +157,22 @@ def test_a_store_is_not_tried_again_without_credentials(monkeypatch: pytest.Monk
 
     assert error is not None and not isinstance(error, Outage)
     assert "no AWS credentials were found for bucket 'lake'; set s3.access-key" in str(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "/lake/data-1"),
+        OSError("When writing s3://lake/a: AWS Error SLOW_DOWN during PutObject operation"),
+        ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+        ConfigError("no such column"),
+        KeyError("id"),
+    ],
+    ids=lambda error: str(error)[:30],
+)
+def test_a_batch_that_fails_here_ends_a_pipeline_as_in_tasks(error: Exception) -> None:
+    """Also so that it ends no other pipeline of the process, and its text begins with its name."""
+    here, in_task = batch_failure(error), of_a_task(f"{type(error).__name__}: {error}")
+    assert (type(here), here.action) == (type(in_task), in_task and in_task.action)
+    with pytest.raises(TidemarkError, match=r"^pipeline shop: "), naming("shop"):
+        raise here
