@@ -267,7 +267,7 @@ def id_text(topic_id: Uuid) -> str:
 
 
 class KafkaOffsets:
-    """The ``Offsets`` of a source, over one connection that stays."""
+    """The ``Offsets`` of a source, over one connection that stays until ``close``."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
@@ -290,6 +290,9 @@ class KafkaOffsets:
 
     def bounds_of(self, places: Sequence[Place]) -> Mapping[Place, Bounds]:
         return self._asked().bounds_of(places)
+
+    def close(self) -> None:
+        self._admin = None
 
     def _asked(self) -> DirectAdmin:
         if self._admin is None:

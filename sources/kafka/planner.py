@@ -33,6 +33,9 @@ class Offsets(Protocol):
 
     def bounds_of(self, places: Sequence[Place]) -> Mapping[Place, Bounds]: ...
 
+    def close(self) -> None:
+        """Close the connection; a later request opens another."""
+
 
 class KafkaPlanner:
     """The ``Planner`` of offset ranges."""
@@ -119,7 +122,8 @@ class KafkaPlanner:
         return [to_bytes(share) for share in shared(ranges, self._slots)]
 
     def stop(self) -> None:
-        """There is nothing to release."""
+        """Close the connection: the JVM may hold this object long after the query."""
+        self._offsets.close()
 
     def _ends(self) -> Positions:
         if self._clock() - self._listed_s >= TOPICS_S:

@@ -24,6 +24,7 @@ class Kafka:
         self.is_away = False
         self.now_s = 0.0
         self.told: list[Loss] = []
+        self.is_closed = False
 
     def places(self) -> frozenset[Place]:
         self._look()
@@ -40,6 +41,9 @@ class Kafka:
     def bounds_of(self, places: Sequence[Place]) -> Mapping[Place, Bounds]:
         self._look()
         return {place: self.held[place] for place in places}
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def _look(self) -> None:
         if self.is_away:
@@ -129,3 +133,12 @@ def test_a_topic_that_is_gone_is_refused_or_left_out() -> None:
     with pytest.raises(RecordsLost, match="topic gone partition 0"):
         kafka.planner().latest_offset(start)
     assert kafka.planner(goes_on=True).latest_offset(start) == text_of({A: 5})
+
+
+def test_a_query_that_ends_leaves_no_connection_to_kafka() -> None:
+    """Of a long run with many transient failures, each of which starts a query."""
+    kafka = Kafka({A: Bounds(0, 5, 5)})
+    planner = kafka.planner()
+    planner.latest_offset(text_of({A: 5}))
+    planner.stop()
+    assert kafka.is_closed
