@@ -100,7 +100,7 @@ class Outcome:
         self._quarantined: dict[int, tuple[str, SourceTable | None]] = {}
         self._source: SourceTable | None = None
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
-        self._observations: dict[SourceTable, Observation] = {}
+        self._observations: dict[tuple[SourceTable, tuple[str, ...] | None], Observation] = {}
         self._schemas: dict[tuple[SourceTable, int], list[tuple[_Columns, npt.NDArray[np.int64]]]] = {}
         self._newest: dict[tuple[SourceTable, int], NewestRow] = {}
         self._refusals: dict[int, Refusal] = {}
@@ -162,8 +162,11 @@ class Outcome:
         self._control.setdefault((topic, kind), ControlRecord(topic, kind, partition, self.offset(position)))
 
     def observe(self, observation: Observation) -> None:
-        """Keep one observation per source table, with the columns of all."""
-        seen = self._observations.get(observation.source)
+        """Keep one observation per source table and message key; one without a key belongs to any of the table."""
+        source, key = observation.source, observation.key_columns
+        alike = (at for at in self._observations if at[0] == source and (key is None or at[1] in (None, key)))
+        at = next(alike, (source, key))
+        seen = self._observations.get(at)
         if seen is not None:
             observation = replace(
                 seen,
@@ -172,7 +175,8 @@ class Outcome:
                 key_only=merged((seen.key_only, observation.key_only)),
                 shapes=seen.shapes | observation.shapes,
             )
-        self._observations[observation.source] = observation
+        self._observations.pop(at, None)
+        self._observations[source, observation.key_columns] = observation
 
     def note_schema(
         self, source: SourceTable, partition: int, columns: _Columns, positions: npt.NDArray[np.int64]
@@ -331,7 +335,7 @@ class Outcome:
             changes=tuple(changes),
             quarantine=quarantine,
             observations=tuple(
-                replace(one, schemas=tuple(schemas.get(source, ()))) for source, one in self._observations.items()
+                replace(one, schemas=tuple(schemas.get(one.source, ()))) for one in self._observations.values()
             ),
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             truncations=tuple(truncation for _, truncation in sorted(self._truncations.items())),

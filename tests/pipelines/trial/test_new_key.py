@@ -31,7 +31,7 @@ def history() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
 
-def config_of(root: Path) -> PipelineConfig:
+def config_of(root: Path, **words: str) -> PipelineConfig:
     return PipelineConfig.model_validate(
         {
             "version": 1,
@@ -43,7 +43,7 @@ def config_of(root: Path) -> PipelineConfig:
                 {
                     "match": {"table": "orders"},
                     "into": "lake.orders",
-                    "schema_changes": {"primary_key": "new_table"},
+                    "schema_changes": {"primary_key": "new_table", **words},
                 }
             ],
         }
@@ -79,3 +79,25 @@ def test_a_run_that_was_killed_or_restarted_gives_the_same_tables(tmp_path: Path
         found.append({table: sorted(map(str, t.to_arrow().to_pylist())) for table, t in pipeline.tables.items()})
         assert pipeline.paused == {} and pipeline.quarantined == [] and not pipeline.skipped
     assert found[0] == found[1] == found[2] and sorted(found[0]) == ["lake.orders", "lake.orders_v2"]
+
+
+@pytest.mark.slow
+def test_both_keys_in_one_batch_whose_schemas_the_table_needs(tmp_path: Path) -> None:
+    """Each key has its own embedded schema. The partition with the new key comes before one that lacks it."""
+    config, rows = config_of(tmp_path, rename="apply"), history().to_pylist()
+    for row in rows:
+        key, value = json.loads(row["key"]), json.loads(row["value"])
+        fields = [
+            {"field": name, "type": "string" if name == "r" else "int64", "optional": name not in key}
+            for name in value["after"]
+        ]
+        images = [{"field": i, "type": "struct", "optional": True, "fields": fields} for i in ("before", "after")]
+        schema = {"type": "struct", "fields": [*images, {"field": "op", "type": "string", "optional": False}]}
+        row["value"] = json.dumps({"schema": schema, "payload": value}).encode()
+    other = {**rows[0], "partition": 1, "key": b'{"id": 7}'}
+    other["value"] = other["value"].replace(b'"id": 0', b'"id": 7')
+    batch = pa.RecordBatch.from_pylist([*rows, other], schema=RECORD_SCHEMA)
+
+    found = preview(config, Sample((batch,), {TOPIC: COUNT + 1}))
+
+    assert shown(found) == [("lake.orders", "create", ("id",), 3), ("lake.orders_v2", "create", ("id", "r"), 2)]
