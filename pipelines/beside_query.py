@@ -30,7 +30,7 @@ from pipelines.prepared import PreparedPipeline, known_tables
 from pipelines.quarantine import applying
 from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ShownReplays, giving_up
-from pipelines.tables.continued_tables import continued_by
+from pipelines.tables.continued_tables import continued_by, ended_tables
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import compact_left
@@ -71,6 +71,7 @@ class BesideQuery:
 
     def __init__(self, of: OfQuery) -> None:
         pipeline = of.pipeline
+        of.seen.without_tables(ended_tables(pipeline.own.continuations))
         self.config, self._given = pipeline.config, pipeline.given
         self.turns = Turns()
         self.brought_up: set[str] = set()

@@ -208,7 +208,8 @@ class SideWork:
             trial.records_left = catch_up.records_left
             left = "" if trial.records_left is None else f", about {trial.records_left:,} left"
             read = catch_up.record_count - before
-            log.info("table %s: caught up by %s records%s", identifier, f"{read:,}", left)
+            if read:
+                log.info("table %s: caught up by %s records%s", identifier, f"{read:,}", left)
         return step not in (Step.WAITING, Step.BEYOND)
 
     def _note_failure(self, identifier: str, trial: _Trial, error: Exception) -> None:

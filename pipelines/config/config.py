@@ -92,7 +92,7 @@ class SparkConfig(ConfigModel):
     def _known_keys(cls, value: Any) -> Any:
         for key in value if isinstance(value, dict) else ():
             if key == "spark.master":
-                raise refused("spark.master is not set here: use `master`", key)
+                raise refused("write it as `master`, without `spark.`: `spark: {master: ...}`", key)
             if key != "master" and not str(key).startswith("spark."):
                 hints = ["master", "spark.driver.memory", "spark.executor.memory", "spark.executor.cores"]
                 close = nearest(str(key), hints)
@@ -259,7 +259,8 @@ class PipelineConfig(ConfigModel):
         for index, rule in enumerate(self.tables):
             is_stated = rule.schema_changes is not None and rule.schema_changes.primary_key == "new_table"
             if is_stated and rule.mode == "append":
-                raise refused("a table with `mode: append` has no primary key; remove the word", "tables", index, *at)
+                text = f"{word} follows the key, and a table with `mode: append` has none; remove `primary_key` here"
+                raise refused(text, "tables", index, *at)
             if is_stated and self.source.files is not None:
                 raise refused(_NO_OFFSETS, "tables", index, *at)
             if rule.mode == "append" or self.target_rule(rule).schema_changes.primary_key != "new_table":

@@ -238,7 +238,8 @@ def _became(total: Applied) -> list[str]:
     """The outcome of retried records, in words."""
     stay = "stays" if total.failed == 1 else "stay"
     failed = [f"{total.failed:,} {stay} in the quarantine"] if total.failed else []
-    return [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped), *failed]
+    there = "1 is in its table" if total.with_rows == 1 else f"{total.with_rows:,} are in their tables"
+    return [there, *skip_words(total.skipped), *failed]
 
 
 def _say_dry_run(job: Retry) -> None:

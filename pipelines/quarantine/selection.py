@@ -15,6 +15,7 @@ from pipelines.jobs.job_progress import BarProgress
 from pipelines.prepared import continued, own_tables, table_names
 from pipelines.report.safe_text import shown
 from pipelines.report.say import say
+from pipelines.tables.continued_tables import continued_by
 from pipelines.tables.target_names import NO_TABLE, TargetNames
 from sources.wording import counted, first_of
 
@@ -138,6 +139,11 @@ class Opened:
             return
         known = table_names(self.config)
         if table not in known and not self.is_any(Selection(table)):
+            by = continued_by(own_tables(self.config).continuations, table)
+            if by:
+                raise ConfigError(
+                    f"--table: {table} gets no more records, because {by} continues it; retry those of {by}"
+                )
             raise ConfigError(
                 f"--table: pipeline {self.config.name} has no table {table!r}; {did_you_mean(table, known)}"
             )

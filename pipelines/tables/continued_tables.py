@@ -112,6 +112,12 @@ def continued_by(continuations: Mapping[str, Continuation], identifier: str) -> 
     return "" if newest is None or newest.name == identifier else newest.name
 
 
+def ended_tables(continuations: Mapping[str, Continuation]) -> set[str]:
+    """The tables that others continue, by identifier: they get no more records."""
+    newest = {one.name for one in newest_of(continuations)}
+    return {name for one in continuations.values() for name in (one.table, one.name)} - newest
+
+
 def _number(one: Continuation) -> int:
     return one.number
 

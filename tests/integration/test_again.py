@@ -38,7 +38,7 @@ def test_bad_records_are_retried_and_a_lost_partition_is_replayed(tmp_path: Path
         shown = command("quarantine", "show", str(file), "--format", "json").stdout
         (tmp_path / "edited.jsonl").write_text(shown.replace('\\"many\\"', "3000"))
         retried = command("quarantine", "retry", str(file), "--file", str(tmp_path / "edited.jsonl"))
-        assert retried.stdout == "retried 1 record: 1 are in their tables\n"
+        assert retried.stdout == "retried 1 record: 1 is in its table\n"
         expected[3000] = 3000
         assert rows() == expected
 

@@ -254,7 +254,7 @@ FILES = "{ files: { path: dumps }, format: debezium-json }"
         (
             FILES,
             "otherwise: create\nspark: { spark.master: local }",
-            "7:10: spark: spark.master is not set here: use `master`",
+            "7:10: spark: write it as `master`, without `spark.`: `spark: {master: ...}`",
         ),
         (
             FILES,

@@ -441,7 +441,7 @@ def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
 
     assert "1: a delete has no sequence value" in retry(file, "--file", edited, code=1).stdout
     assert 3 in rows_of(tmp_path)
-    assert retry(file, "--file", edited, "--even-if-older").stdout == "retried 1 record: 1 are in their tables\n"
+    assert retry(file, "--file", edited, "--even-if-older").stdout == "retried 1 record: 1 is in its table\n"
     assert 3 not in rows_of(tmp_path)
 
 

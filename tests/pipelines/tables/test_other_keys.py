@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.checkpoint.book import Cause
 from pipelines.config.config import PipelineConfig
+from pipelines.tables.continued_tables import Continuation, continued_by, ended_tables
+from sinks.commit.positions import FedBy
 from tests.support.item_batches import records, typed
 from tests.support.keyed_events import batch_of, created
 from tests.support.local_batches import pipeline_tables, reported_batches
@@ -107,7 +109,7 @@ KAFKA = {"kafka": {"bootstrap_servers": "localhost:9", "topics": ["t"]}, "format
         ({"primary_key": ["id"]}, {}, r"follows the message key, and this rule states the key; remove `primary_key`"),
         ({"merge_sources": "same_rows"}, {}, r"only one of several source tables; remove `merge_sources`"),
         ({"history": {"soft_delete": {}}}, {}, r"divide the history of a row .*; remove `history`, or set"),
-        ({"mode": "append"}, {}, r"a table with `mode: append` has no primary key; remove the word"),
+        ({"mode": "append"}, {}, r"a table with `mode: append` has none; remove `primary_key` here"),
         ({"primary_key": ["id"], "schema_changes": {}}, NEW_TABLE, r"states the key; .*: pause}` in this rule"),
     ],
 )
@@ -141,3 +143,19 @@ def config_of(
         "tables": [rule],
     }
     return PipelineConfig.model_validate({**document, "defaults": {"schema_changes": defaults}})
+
+
+def test_only_the_newest_table_is_shown_as_one_that_gets_records() -> None:
+    """Of two changes of one source table and one of another; a table that no other continues is not among them."""
+    continuations = {
+        name: Continuation("shop", name.rpartition("_v")[0], int(name[-1]), FedBy("t", None, None, "t"), (), {}, {})
+        for name in ("lake.a_v2", "lake.a_v3", "lake.b_v2")
+    }
+
+    assert ended_tables(continuations) == {"lake.a", "lake.a_v2", "lake.b"}
+    assert {name: continued_by(continuations, name) for name in ("lake.a", "lake.a_v2", "lake.a_v3", "lake.c")} == {
+        "lake.a": "lake.a_v3",
+        "lake.a_v2": "lake.a_v3",
+        "lake.a_v3": "",
+        "lake.c": "",
+    }
