@@ -207,7 +207,7 @@ def test_nothing_goes_where_a_reference_cannot_be_read(tmp_path: Path, pattern: 
     damaged = sorted(p for p in (tmp_path / "t").glob(pattern) if p.read_bytes() != b"left")[0]
     damaged.write_bytes(damaged.read_bytes()[:40])
     before = files_of(tmp_path / "t")
-    with pytest.raises(CorruptFile, match=r"cannot tell which files snapshot .* refers to"):
+    with pytest.raises(CorruptFile, match=r"cannot tell to which files snapshot .* refers"):
         find_orphans(driver.table, job(tmp_path), DAY_MS)
     assert files_of(tmp_path / "t") == before
 

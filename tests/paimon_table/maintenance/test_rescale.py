@@ -366,7 +366,7 @@ def test_giving_up_to_make_buckets_dynamic_tells_of_the_option_too(tmp_path: Pat
     table.commit(rows(range(100)))
     other, expected = after(table, tmp_path), 100
 
-    with pytest.raises(CommitConflict, match=r"no row was moved, but its option 'bucket' is -1 already"):
+    with pytest.raises(CommitConflict, match=r"but the option 'bucket' is already -1"):
         rescale(table.table, -1, job(tmp_path, lambda step: void(other.commit([["+I", 1000 + step, 1]]))))
 
     table = after(table, tmp_path)
