@@ -29,7 +29,7 @@ DECIDED_OTHERWISE: Mapping[str, ExpectedError] = {
     "rs-bucket-check-misses-empty-buckets": ExpectedError(
         "write", ("dt=2022-06-20", "bucket num 3", "bucket num is 2")
     ),
-    "cp-fixed-bucket-does-not-move-rows": ExpectedError("create", ("partition column 'pt'", "Set bucket = -1")),
+    "cp-fixed-bucket-does-not-move-rows": ExpectedError("create", ("partition column 'pt'", "set bucket = -1")),
 }
 """Quirks of Java that Tidemark does not share, by case, and the error that comes instead (docs/PARITY.md)."""
 

@@ -151,7 +151,7 @@ def test_another_option_alone_stops_the_batch_and_leaves_nothing(
     processed(tables, parts[:1], task_settings(tmp_path))
     opened(tmp_path).evolve([SetOption("bucket", "9")], 1)
     before = {path.name for path in Path(opened(tmp_path).paths.root).rglob("*.parquet")}
-    with pytest.raises(ConfigError, match=r"bucket num 9, but the previous bucket num is 2; .* rescale"):
+    with pytest.raises(ConfigError, match=r"bucket num 9, but the previous bucket num is 2\. .* rescale"):
         processed(tables, parts[1:2], task_settings(tmp_path), 1)
     assert {path.name for path in Path(opened(tmp_path).paths.root).rglob("*.parquet")} == before
     to_buckets(tmp_path, 9)

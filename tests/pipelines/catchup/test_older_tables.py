@@ -389,7 +389,7 @@ def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: l
 
     standings = replace(again.standings, slices=AsFiles(again.records))
     assert {name for name, _ in standings.paused_at_start()} == {"lake.items", "lake.orders"}
-    with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
+    with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* Move the checkpoint directory away"):
         standings.note_all()
 
 
