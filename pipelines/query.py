@@ -350,9 +350,10 @@ class PipelineQuery:
         by_spark = self._exchange(batch, self._compactions)
         if self._read_here is None or self._writes is None:
             return by_spark
-        planned = self._checkpoint.planned_offsets(batch_id)
-        if planned.keys() != self._checkpoint.planned_ends(batch_id).keys():
+        begins, ends = self._checkpoint.planned_bounds(batch_id)
+        if ends.keys() - begins.keys():
             return by_spark  # Spark asks for the first offset of a new partition
+        planned = {place: (begins[place], end) for place, end in ends.items()}
         if not is_small(sum(end - begin for begin, end in planned.values()), tables):
             return by_spark
         return SmallBatchExchange(partial(self._read_here, planned), by_spark)

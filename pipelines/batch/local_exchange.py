@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import inf
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from paimon_table import BucketId
-from paimon_table.side_by_side import all_done
+from paimon_table.side_by_side import in_parallel
 from pipelines.batch.batch import CheckRead, process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -26,26 +25,20 @@ from sinks import faults
 from sinks.exchange.blob import Blob, from_record_batch
 from sinks.write.bucket_task import CompactTask, SlotWriter, WriteTask
 
-Compact: TypeAlias = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
-"""Runs a compaction task over (target index, bucket) pairs."""
-
-MOST_COMPACTED_BYTES = 32 << 20
-"""Compactions that take more files run elsewhere, if the caller says where."""
-
 
 class LocalExchange:
     """An ``Exchange`` in this process, in the order of Spark's: of the spool's two jobs, or of the shuffle's one.
 
     Each of ``records`` is what one decode task reads. There are as many write tasks as slots with blobs; they run in
-    parallel. ``elsewhere`` runs large compactions, and those of buckets without rows.
+    parallel. Compactions that take more than ``most_compacted_bytes`` are left to ``compact``.
     """
 
     def __init__(
-        self, records: Sequence[pa.RecordBatch], *, is_one_job: bool = False, elsewhere: Compact | None = None
+        self, records: Sequence[pa.RecordBatch], *, is_one_job: bool = False, most_compacted_bytes: float = inf
     ) -> None:
         self.is_one_job = is_one_job
         self._records = records
-        self._elsewhere = elsewhere
+        self._most_compacted_bytes = most_compacted_bytes
         self._decoded = DecodedBlobs()
         self._held = HeldWrites()
 
@@ -60,16 +53,15 @@ class LocalExchange:
             return self._held.give()
         writers = _writers(task, self._decoded.shares(in_one_task=in_one_task))
         result = _appended(self._decoded, writers)
-        most_bytes = inf if self._elsewhere is None else MOST_COMPACTED_BYTES
-        large = tuple(each for writer in writers for each in writer.leave_large(most_bytes))
+        large = tuple(each for writer in writers for each in writer.leave_large(self._most_compacted_bytes))
         compacting = tuple(each for each in result.needing_compaction if each not in large)
-        return Written(result, large, compacting, lambda: map(unpacked, _parallel(w.compact for w in writers)))
+        return Written(result, large, compacting, lambda: map(unpacked, _parallel([w.compact for w in writers])))
 
     def close(self) -> None:
         self._held.discard()
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        return task(due) if self._elsewhere is None else self._elsewhere(task, due)
+        return task(due)
 
     def _blobs(self, decode: DecodeTask) -> Iterator[list[Blob]]:
         """The records of each decode task."""
@@ -109,15 +101,10 @@ def _writers(task: WriteTask, shares: Iterable[Sequence[Blob]]) -> list[SlotWrit
 
 
 def _appended(decoded: DecodedBlobs, writers: Sequence[SlotWriter]) -> JobResult:
-    return unpack(chain(decoded.reports, _parallel(writer.append for writer in writers)))
+    return unpack(chain(decoded.reports, _parallel([writer.append for writer in writers])))
 
 
-def _parallel(tasks: Iterable[Callable[[], Iterator[bytes]]]) -> Iterator[bytes]:
+def _parallel(tasks: Sequence[Callable[[], Iterator[bytes]]]) -> Iterator[bytes]:
     """The results of the tasks, in their order."""
-    works = [partial(_listed, task) for task in tasks]
-    done = all_done(works, 1 if faults.is_wanted() else max(1, len(works)))
-    return chain.from_iterable(each.result() for each in done)
-
-
-def _listed(task: Callable[[], Iterator[bytes]]) -> list[bytes]:
-    return list(task())
+    for _, results in in_parallel(lambda task: list(task()), tasks, 1 if faults.is_wanted() else len(tasks)):
+        yield from results

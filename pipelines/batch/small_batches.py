@@ -29,6 +29,9 @@ MOST_WORK = 10_000
 _PER_BUCKET = 1_000
 """A bucket costs as much as so many records."""
 
+MOST_COMPACTED_BYTES = 32 << 20
+"""Compactions that take more files are jobs of Spark."""
+
 
 def is_small(records: int, tables: PipelineTables) -> bool:
     """Whether a batch of so many records is little work, wherever they go."""
@@ -53,7 +56,7 @@ class SmallBatchExchange:
             started_s = time.perf_counter()
             records = self._read()
             read_s = time.perf_counter() - started_s
-            here = None if records is None else LocalExchange(records, elsewhere=self._otherwise.compact)
+            here = None if records is None else LocalExchange(records, most_compacted_bytes=MOST_COMPACTED_BYTES)
             self._chosen = here or self._otherwise
         reports = self._chosen.decode(decode, write)
         for report in reports[:1]:

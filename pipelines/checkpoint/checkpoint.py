@@ -157,9 +157,13 @@ class Checkpoint:
 
     def planned_offsets(self, batch_id: int) -> dict[tuple[str, int], tuple[int, int]]:
         """Per (topic, partition) the offsets (begin, end) of a batch; without partitions that were new in it."""
-        begins = self._ends_of(f"offsets/{batch_id - 1}") if batch_id else self._first_offsets()
-        ends = self._ends_of(f"offsets/{batch_id}")
+        begins, ends = self.planned_bounds(batch_id)
         return {place: (begins[place], end) for place, end in ends.items() if place in begins}
+
+    def planned_bounds(self, batch_id: int) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """Per (topic, partition) where a batch begins, without partitions that were new in it, and where it ends."""
+        begins = self._ends_of(f"offsets/{batch_id - 1}") if batch_id else self._first_offsets()
+        return begins, self.planned_ends(batch_id)
 
     def move(self, places: Mapping[tuple[str, int], int | None]) -> None:
         """Change where Spark continues in Kafka: at another offset, or with None as if the partition were new.

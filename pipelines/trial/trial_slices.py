@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sinks.commit.positions import offsets_text
 from sources.changes import RECORD_SCHEMA
-from sources.kafka.offset_ranges import offsets_of
+from sources.kafka.offset_ranges import earlier, offsets_of
 from sources.positions import Place
 from sources.slices import Slice
 
@@ -67,8 +67,7 @@ class TrialSlices:
         return _offsets(position)
 
     def earlier(self, position: str, other: str) -> str:
-        named = _offsets(position)
-        return offsets_text({place: min(at, named.get(place, at)) for place, at in _offsets(other).items()})
+        return earlier(position, other)
 
     def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
         return {place: at for place, at in self._ends.items() if place[0] in topics}

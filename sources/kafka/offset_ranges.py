@@ -36,6 +36,12 @@ def text_of(positions: Mapping[Place, int]) -> str:
     return json.dumps(nested, separators=(",", ":"))
 
 
+def earlier(position: str, other: str) -> str:
+    """The earlier of two positions in each partition; ``other`` determines the partitions."""
+    named = offsets_of(position)
+    return text_of({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
+
+
 def limited(begins: Mapping[Place, int], ends: Mapping[Place, int], most: int) -> Positions:
     """The ends of a batch of at most ``most`` offsets, shared in proportion to the offsets left in each partition.
 

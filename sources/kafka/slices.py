@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sources.kafka.admin import KafkaAdmin
 from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
-from sources.kafka.offset_ranges import offsets_of, ranges_of, shared, text_of, to_bytes
+from sources.kafka.offset_ranges import earlier, offsets_of, ranges_of, shared, text_of, to_bytes
 from sources.kafka.settings import KafkaSettings
 from sources.loss import Loss
 from sources.planned_stream import SHARE
@@ -81,8 +81,7 @@ class KafkaSlices:
         return offsets_of(position)
 
     def earlier(self, position: str, other: str) -> str:
-        named = offsets_of(position)
-        return text_of({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
+        return earlier(position, other)
 
     def ends(self, topics: Collection[str]) -> Mapping[Place, int]:
         with self._admin() as admin:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table import BucketId
-from pipelines.batch import local_exchange
+from pipelines.batch import small_batches
 from pipelines.batch.batch import process_batch
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
@@ -60,7 +60,7 @@ def test_the_environment_can_leave_every_batch_to_tasks(tmp_path: Path, monkeypa
 @pytest.mark.parametrize("most_bytes", [0, 32 << 20])
 def test_tables_do_not_show_where_a_batch_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int) -> None:
     """Batches here and in tasks take turns; with 0 bytes every compaction is left to tasks."""
-    monkeypatch.setattr(local_exchange, "MOST_COMPACTED_BYTES", most_bytes)
+    monkeypatch.setattr(small_batches, "MOST_COMPACTED_BYTES", most_bytes)
     batches = [
         rows_of(*(({"id": key}, {"id": key, "v": number * 100 + key}) for key in range(number, number + 7)))
         for number in range(6)
