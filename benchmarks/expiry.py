@@ -58,7 +58,7 @@ def _run(root: Path, args: argparse.Namespace, expires: bool) -> None:
     schema = create_schema([(name, parse_type(text)) for name, text in columns], ["k"], [], options)
     table = Table.create(str(root / "t"), schema)
     spent_s: list[float] = []
-    tidier = Tidier("benchmark", str(root), _timed(spent_s))
+    tidier = Tidier("benchmark", str(root), _timed(spent_s), rests_s=1.0)
     environment = WriterEnvironment(str(root / "lookup"))
     random, batch_s = np.random.default_rng(1), []
     commit = table.new_commit("benchmark", is_new_user=True)

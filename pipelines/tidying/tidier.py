@@ -1,8 +1,9 @@
 """Tidies tables while a query writes them: tags, partitions, consumers, snapshots, changelogs.
 
-One thread handles one table at a time, and no table is in the queue twice: work that arrives faster is combined. No
-batch waits for it, and it ends no pipeline. A failure is logged, and the work is repeated after the next batch.
-Retention also ends by time, so tables without batches are checked at intervals.
+No batch waits for it, and it ends no pipeline. A table is tidied at most every half minute: the work of several
+batches is combined, because one expiry of many snapshots takes fewer requests. In a store, several tables are tidied
+in parallel. A failure is logged, and the work is repeated after the next batch. Retention also ends by time, so tables
+without batches are checked at intervals.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from paimon_table import Catalog, Table, TableName, WriterEnvironment
 from paimon_table.errors import TidemarkError
@@ -22,12 +24,16 @@ from paimon_table.maintenance.compaction import compact_pending
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
+from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.tidying.pipeline_claims import pipeline_claims
 
 log = logging.getLogger(__name__)
 
 TIDIED_AGAIN_S = 600.0
 """How often a table without new batches is tidied."""
+
+RESTS_S = 30.0
+"""How long a table with new batches is left alone after it was tidied."""
 
 TOLD_AGAIN_S = 600.0
 """How long the same failure of the same table is not logged again."""
@@ -60,11 +66,12 @@ class Tidier:
         *,
         tables: Callable[[], Mapping[str, Table]] = dict,
         again_s: float = TIDIED_AGAIN_S,
+        rests_s: float = RESTS_S,
     ) -> None:
         """``scratch_dir`` is a private directory for dropping partitions.
 
         ``tables`` returns the tables that the pipeline writes, from any thread, and raises nothing. Once started, each
-        table is tidied every ``again_s`` without a batch.
+        table is tidied every ``again_s`` without a batch, and with batches at most every ``rests_s``.
         """
         self._surroundings = Surroundings(claims=pipeline_claims(pipeline))
         self._scratch_dir = scratch_dir
@@ -76,7 +83,7 @@ class Tidier:
         self._changed = threading.Condition()
         self._is_closed = self._drains = False
         self._thread: threading.Thread | None = None
-        self._tables, self._again_s = tables, again_s
+        self._tables, self._again_s, self._rests_s = tables, again_s, rests_s
         self._tidied_s: dict[str, float] = {}
         self._looked_s = time.monotonic()
 
@@ -103,7 +110,7 @@ class Tidier:
             self._thread.start()
 
     def close(self, *, drains: bool, timeout_s: float | None = None) -> None:
-        """End once the table that is being tidied is done, and with ``drains`` all that wait.
+        """End once the tables that are being tidied are done, and with ``drains`` all that wait.
 
         The rest, also after a kill, is done after the next batch of the table.
         """
@@ -116,31 +123,39 @@ class Tidier:
 
     def _run(self) -> None:
         while self._waits():
-            if (found := self._next()) is None:
+            if self._looked_s + self._again_s <= time.monotonic():
                 self._note_idle()
-                continue
-            identifier, table = found
-            try:
-                self._tell(identifier, self._tidied(identifier, table))
-            except Exception as error:  # the outer loop of this thread: whatever it is, the pipeline continues
-                self._warn(identifier, table, error)
+            due = self._take_due()
+            at_once = max((_at_once(table) for table in due.values()), default=1)
+            all_done((partial(self._tidy_one, identifier, table) for identifier, table in due.items()), at_once)
 
     def _waits(self) -> bool:
         """Wait until there is something to do, or time to look at all tables; False at the end."""
         with self._changed:
-            while not self._waiting and not self._is_closed:
-                left_s = self._looked_s + self._again_s - time.monotonic()
+            while not self._is_closed:
+                next_s = min([self._looked_s + self._again_s, *map(self._due_s, self._waiting)])
+                left_s = next_s - time.monotonic()
                 if left_s <= 0:
                     return True
                 self._changed.wait(left_s)
-            return not self._is_closed or (self._drains and bool(self._waiting))
+            return self._drains and bool(self._waiting)
 
-    def _next(self) -> tuple[str, Table] | None:
+    def _due_s(self, identifier: str) -> float:
+        return self._tidied_s.get(identifier, -self._rests_s) + self._rests_s
+
+    def _take_due(self) -> dict[str, Table]:
         with self._changed:
-            if not self._waiting:
-                return None
-            identifier = next(iter(self._waiting))
-            return identifier, self._waiting.pop(identifier)
+            now_s = time.monotonic()
+            due = [name for name in self._waiting if self._is_closed or self._due_s(name) <= now_s]
+            return {name: self._waiting.pop(name) for name in due}
+
+    def _tidy_one(self, identifier: str, table: Table) -> None:
+        if self._is_closed and not self._drains:
+            return
+        try:
+            self._tell(identifier, self._tidied(identifier, table))
+        except Exception as error:  # the outer loop of this work: whatever it is, the pipeline continues
+            self._warn(identifier, table, error)
 
     def _note_idle(self) -> None:
         """Take up the tables that have not been tidied for long."""
@@ -190,6 +205,11 @@ class Tidier:
                 text,
                 table.paths.root,
             )
+
+
+def _at_once(table: Table) -> int:
+    """The number of tables to tidy in parallel: few, because batches are more urgent. On a disk it is one."""
+    return max(1, waits_at_once(table.paths.root) // 6)
 
 
 def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:

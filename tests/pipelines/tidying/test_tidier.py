@@ -13,6 +13,7 @@ from paimon_table import FilesystemCatalog, TableName
 from paimon_table.errors import SinkUnavailable
 from paimon_table.maintenance.expiration import Expired
 from paimon_table.maintenance.tidying import Tidied
+from paimon_table.maintenance.tidying import tidy as real_tidy
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
 from pipelines.tidying.tidier import Tidier, compact_left, found_tables, idle
@@ -27,7 +28,7 @@ NEWEST_ALONE = {"snapshot.num_retained.min": "1", "snapshot.num_retained.max": "
 
 
 def tidier(tmp_path: Path, tidy: Callable[..., Tidied] | None = None) -> Tidier:
-    return Tidier("shop", str(tmp_path), tidy) if tidy is not None else Tidier("shop", str(tmp_path))
+    return Tidier("shop", str(tmp_path), real_tidy if tidy is None else tidy, rests_s=0.0)
 
 
 def test_snapshots_that_are_over_go_after_a_batch(tmp_path: Path) -> None:
@@ -63,6 +64,39 @@ def test_a_table_that_waits_is_not_queued_again_and_nobody_waits_for_it(tmp_path
     working.close(drains=True)
 
     assert len(done) == 3
+
+
+def test_the_work_of_many_batches_is_combined_and_the_last_is_not_forgotten(tmp_path: Path) -> None:
+    done = list[str]()
+
+    def counted(target: Table, *_: object, **__: object) -> Tidied:
+        done.append(target.paths.root)
+        return NOTHING
+
+    working, target = Tidier("shop", str(tmp_path), counted, rests_s=3600.0), table(MemoryDisk())
+    for _ in range(50):
+        working.note("lake.t", target)
+        wait_until(lambda: len(done) == 1, 10, "the first batch")
+    working.close(drains=True)
+
+    assert len(done) == 2
+
+
+def test_tables_in_a_store_are_tidied_in_parallel(tmp_path: Path) -> None:
+    at_once, done = threading.Barrier(8), list[int]()
+    targets = [FilesystemCatalog(MemoryFileIO(), "s3://bucket/w").create(TableName("lake", "t"), orders_schema())] * 8
+
+    def waiting(*_: object, **__: object) -> Tidied:
+        done.append(at_once.wait(seconds(10)))
+        return NOTHING
+
+    working = Tidier("shop", str(tmp_path), waiting, tables=lambda: {f"lake.t{n}": t for n, t in enumerate(targets)})
+    for number, target in enumerate(targets):
+        working._waiting[f"lake.t{number}"] = target
+    working.start()
+    working.close(drains=True)
+
+    assert sorted(done) == list(range(8))
 
 
 def test_a_stop_waits_for_the_table_that_is_tidied_and_no_other(tmp_path: Path) -> None:
@@ -123,7 +157,7 @@ def test_tables_without_batches_are_tidied_again_and_again(tmp_path: Path) -> No
     """Snapshots are over by time, tags and partitions too; nobody commits meanwhile."""
     target = table(MemoryDisk(), **NEWEST_ALONE)
     driver = TableDriver(target, tmp_path)
-    working = Tidier("shop", str(tmp_path), tables=lambda: {"lake.t": target}, again_s=0.05)
+    working = Tidier("shop", str(tmp_path), tables=lambda: {"lake.t": target}, again_s=0.05, rests_s=0.0)
     working.start()
     for first in (1, 3):
         driver.commit(rows(first))
@@ -162,7 +196,7 @@ def test_write_only_tables_are_left_alone_while_they_are_idle_too(tmp_path: Path
         asked.release()
         return {"lake.t": target}
 
-    working = Tidier("shop", str(tmp_path), tables=tables, again_s=0.02)
+    working = Tidier("shop", str(tmp_path), tables=tables, again_s=0.02, rests_s=0.0)
     working.start()
     for _ in range(3):
         assert asked.acquire(timeout=seconds(30))
