@@ -36,7 +36,7 @@ from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import compact_left
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import catching_up
-from pipelines.views.table_views import Beside, EventKind
+from pipelines.views.table_views import Beside
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sources.pace import Pace
@@ -211,13 +211,10 @@ class BesideQuery:
                 self._of.compactions.start(partial(compact_left, {name: table}, self._of.scratch_dir))
 
         reader = self._reader.slices()
-        follow = Continuing(self._given, self._own, self._book, reader, tables.commit_user, self._tell_continued)
+        follow = Continuing(self._given, self._own, self._book, reader, tables.commit_user, self._of.seen.continued)
         to = InStream(identifier, self.paused, self.stream, open_tables, rejoin, self.standing.note_paused, follow)
         work = Work(reader, paced(run, pace, note), lambda: pace.records, self.stream.by_number)
         return Reading(to, self.stream, work)
-
-    def _tell_continued(self, identifier: str, text: str) -> None:
-        self._of.seen.note(EventKind.SCHEMA, text, identifier, public_reason=text)
 
     def _slices(self) -> SparkSlices:
         of = self._of

@@ -111,7 +111,7 @@ class Continuing:
         faults.reached("new-table-noted", reached.number)
         sink.commit(reached.number, [], one.begin_among(ids), lambda _: None, self.now_ms())
         faults.reached(STEP, reached.number)
-        text = f"it continues table {pause.table} with the primary key ({change.key_words}) of its source"
+        text = f"it {one.words(change.key)}"
         log.warning(
             "table %s: %s; %s stays as it is, with all records before the change",
             one.name,
@@ -155,7 +155,7 @@ def _noted(
     contents: Contents, pause: Pause, one: Continuation, since_ms: int, begin: str | None, change: NewKey
 ) -> Contents:
     """The book with the new table, which is behind; the earlier one stays paused until the query has ended."""
-    words = f"it continues table {pause.table} with the primary key ({change.key_words})"
+    words = f"it {one.words(change.key)}"
     topics = (change.source.topic,)
     new = Pause(one.name, Cause.NEW_KEY, words, since_ms, pause.batch, begin, topics=topics, public_reason=words)
     return contents.with_tables({one.name: replace(contents.entry(one.name), pause=new)})

@@ -289,7 +289,7 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_table_schema_changes_total",
         ("pipeline", "table", "kind"),
         "Changes of the source's schema that the table has followed (`add`, `drop`, `rename`, `widen`, `retype`,"
-        " `nullability`, `comment`, `truncate`), and changes by other programs.",
+        " `nullability`, `comment`, `truncate`; `primary_key` of the new table), and changes by other programs.",
         _each_word(_tables, lambda t: t.schema_changes),
     ),
     Metric(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC
 
 import pyarrow as pa
 
-from paimon_table import POSTPONED, FilesystemCatalog, Snapshot, Table, TableSchema
+from paimon_table import POSTPONED, FilesystemCatalog, Snapshot, Table, TableName, TableSchema
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
 from paimon_table.row_kind import VALUE_KIND
@@ -29,6 +30,7 @@ from pipelines.report.table_report import (
     snapshot_rows,
     waiting_text,
 )
+from pipelines.tables.continued_tables import known_continuation
 from pipelines.views.table_shape import table_shape
 from sources.wording import first_of
 
@@ -120,8 +122,10 @@ def snapshots(path: str, form: RowFormat, limit: int | None, storage: Options) -
 
 
 def schemas(path: str, form: RowFormat, limit: int | None, storage: Options) -> None:
-    """The versions of the schema, oldest first."""
-    _print([schema_rows(open_table(path, storage))], form, limit)
+    """The versions of the schema, oldest first; a note on stderr names the table that continues this one."""
+    table = open_table(path, storage)
+    _print([schema_rows(table)], form, limit)
+    _tell_continued(table)
 
 
 def files(path: str, form: RowFormat, snapshot: int | None, limit: int | None, storage: Options) -> None:
@@ -167,6 +171,19 @@ def _named_by_options(table: Table) -> Snapshot | None:
             err=True,
         )
     return snapshot
+
+
+def _tell_continued(table: Table) -> None:
+    """Name the table beside this one that continues it, if there is one."""
+    root = table.paths.root
+    name = root.rpartition("/")[2]
+    own = known_continuation(table.schema)
+    stem, number = (name, 1) if own is None else (TableName.of(own.table).table, own.number)
+    with suppress(TidemarkError):  # what is there need not be a table
+        later = Table.open_for_reading(f"{root.removesuffix(name)}{stem}_v{number + 1}", io=table.io)
+        one = known_continuation(later.schema)
+        if one is not None and TableName.of(one.earlier_table).table == name:
+            say(f"table {one.name} {one.words(later.schema.primary_keys)}; this table gets no more records", err=True)
 
 
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:

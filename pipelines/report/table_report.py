@@ -19,6 +19,7 @@ from pipelines.report.output import SNAPSHOT_ID, RowFormat
 from pipelines.report.row_output import cell_text, print_table, rich_table
 from pipelines.report.safe_text import json_line, shown
 from pipelines.tables.column_changes import column_differences
+from pipelines.tables.continued_tables import known_continuation
 from pipelines.views.table_shape import table_shape
 
 ROW_KIND = "_row_kind"
@@ -79,8 +80,9 @@ def schema_rows(table: Table) -> pa.Table:
 def schema_versions(table: Table) -> list[tuple[TableSchema, list[str]]]:
     """The versions of the schema, oldest first, each with what differs from the one before it."""
     versions = [table.context.schemas[id_] for id_ in sorted(table.context.schemas)]
+    one = known_continuation(versions[0])
     return [
-        (versions[0], []),
+        (versions[0], [] if one is None else [one.words(versions[0].primary_keys)]),
         *((after, _differences(before, after)) for before, after in pairwise(versions)),
     ]
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
-from paimon_table import Catalog, TableName
+from paimon_table import Catalog, TableName, TableSchema
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_match import PLACEHOLDERS, Match
@@ -51,6 +52,15 @@ class Continuation:
         return f"{self.table}_v{self.number}"
 
     @property
+    def earlier_table(self) -> str:
+        """The table that it continues."""
+        return self.table if self.number == 2 else f"{self.table}_v{self.number - 1}"
+
+    def words(self, key: Sequence[str]) -> str:
+        """The change as people read it; ``key`` is the new primary key of the source."""
+        return f"continues table {self.earlier_table} with the primary key ({', '.join(key)}) of its source"
+
+    @property
     def text(self) -> str:
         """The value of the option."""
         return _FORM.dump_json(self).decode()
@@ -82,6 +92,13 @@ def continuation_of(identifier: str, options: Mapping[str, str]) -> Continuation
             "table: set it to the value of an earlier schema of the table (tidemark table schemas)",
             option=OPTION,
         ) from error
+
+
+def known_continuation(schema: TableSchema) -> Continuation | None:
+    """The same for people who look at a table: a damaged option hides nothing else from them."""
+    with suppress(ConfigError):
+        return continuation_of("", schema.options)
+    return None
 
 
 def found_continuations(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> dict[str, Continuation]:

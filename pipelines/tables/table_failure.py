@@ -53,8 +53,9 @@ class NewKey:
     """What the records with the new key show, and this key."""
 
     @property
-    def key_words(self) -> str:
-        return ", ".join(self.seen.key_columns or ())
+    def key(self) -> tuple[str, ...]:
+        """The message key from this record on."""
+        return tuple(self.seen.key_columns or ())
 
 
 class KeyChanged(SchemaChangeRefused):

@@ -359,7 +359,7 @@ class PipelineTables:
             identifier,
             batch_id,
             error,
-            "Tidemark reads it up to there, then continues in a new table" if is_followed else way_on(identifier),
+            "Tidemark first reads it up to this record" if is_followed else way_on(identifier),
         )
 
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:

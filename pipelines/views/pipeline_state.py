@@ -91,6 +91,12 @@ class PipelineState(BatchObserver):
             told = None if public_reason is None else self._unnamed(public_reason)
             self._log.note(self._now(), kind, table, self._unnamed(reason), told)
 
+    def continued(self, name: str, text: str) -> None:
+        """The table continues another one, because the primary key of its source has changed."""
+        with self._lock:
+            self._tables.setdefault(name, TableCounts()).schema_changes["primary_key"] += 1
+            self._log.note(self._now(), EventKind.SCHEMA, name, text)
+
     def _unnamed(self, text: str) -> str:
         """A reason as its own pipeline shows it."""
         return text.removeprefix(f"pipeline {self.name}: ")

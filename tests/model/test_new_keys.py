@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.http.page.details import history
+from pipelines.inspect.table_commands import table_app
 from pipelines.query import StopRequested
+from pipelines.report.table_report import schema_rows
 from pipelines.tables.table_failure import TableContinued
+from pipelines.views.table_views import EventKind
 from tests.model.adapter import CHECKPOINT, Adapter
 from tests.model.fuse import At
 from tests.model.judged import PIPELINE
@@ -135,6 +140,49 @@ def test_a_batch_before_the_query_starts_over_writes_neither_table(tmp_path: Pat
     assert isinstance(query.failure, TableContinued)
     shop.pipeline.kill()
     shop.check(OLD, NEW)
+
+
+def test_metrics_page_and_versions_of_the_schema_show_the_change(
+    tmp_path: Path, patch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = changed(tmp_path, patch)
+    shop.pipeline.run_batch(50)
+    query = shop.pipeline._query
+    assert query is not None
+    with pytest.raises(TableContinued), query._noting_failure():
+        while query._beside.work.round():
+            pass
+
+    words = "continues table lake.orders with the primary key (id, region) of its source"
+    seen = query._beside._of.seen.view(shapes=False)
+    assert {one.name: dict(one.schema_changes) for one in seen.tables}["lake.orders_v2"] == {"primary_key": 1}
+    (event,) = [event for event in seen.events if event.kind is EventKind.SCHEMA]
+    assert (event.table, event.public_reason) == ("lake.orders_v2", f"it {words}")
+    (paused,) = [record.getMessage() for record in caplog.records if " is paused from batch " in record.getMessage()]
+    assert paused.count("a new table") == 1 and "first reads it up to this record" in paused
+    table = shop.pipeline.table("lake.orders_v2")
+    assert table is not None
+    assert schema_rows(table).to_pylist()[0]["changes"] == words
+    assert history(table)["schemas"][-1]["changes"][:2] == [words, "+ id BIGINT NOT NULL"]
+
+
+def test_the_schemas_of_each_table_name_the_table_that_continues_it(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    shop = changed(tmp_path, patch)
+    shop.send(0, 1, THIRD)
+    shop.check(OLD, NEW, THIRD)
+
+    said = {}
+    for name in ("lake.orders", "lake.orders_v2", "lake.orders_v3"):
+        done = CliRunner().invoke(table_app, ["schemas", str(tmp_path / shop.pipeline.directory_of(name))])
+        assert done.exit_code == 0, done.output
+        said[name] = done.stderr.strip().replace("\n", " ")
+    assert said == {
+        "lake.orders": "table lake.orders_v2 continues table lake.orders with the primary key (id, region) of its "
+        "source; this table gets no more records",
+        "lake.orders_v2": "table lake.orders_v3 continues table lake.orders_v2 with the primary key (id, n) of its "
+        "source; this table gets no more records",
+        "lake.orders_v3": "",
+    }
 
 
 def test_a_table_waits_for_records_that_the_stream_has_not_read_and_a_run_may_end_meanwhile(

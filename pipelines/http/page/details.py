@@ -78,13 +78,10 @@ def history(table: Table) -> dict[str, Any]:
     snapshots = snapshot_rows([*islice(table.snapshots.newest_first(), SNAPSHOTS_SHOWN)]).to_pylist()
     for row in snapshots:
         row["time"] = row["time"].isoformat(timespec="milliseconds")
+    versions = schema_versions(table)
+    versions[0][1].extend(f"+ {f.name} {sql(f.type)}" for f in versions[0][0].fields)
     schemas = [
-        {
-            "id": schema.id,
-            "columns": len(schema.fields),
-            "changes": changes or [f"+ {f.name} {sql(f.type)}" for f in schema.fields],
-        }
-        for schema, changes in reversed(schema_versions(table))
+        {"id": schema.id, "columns": len(schema.fields), "changes": changes} for schema, changes in reversed(versions)
     ]
     return {"snapshots": snapshots, "schemas": schemas, "options": dict(table.schema.options)}
 
