@@ -4,7 +4,7 @@ names."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
@@ -194,31 +194,60 @@ class ColumnRules(ConfigModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for block, names in (("rename", self.rename), ("replace", self.replace), ("mask", self.mask)):
+        for block, names in self._named.items():
             for name in names:
-                if block != "rename" and name in self.add:
-                    raise refused(
-                        f"column {name!r} is both added and a column of the source; rename one of them", "add"
-                    )
-                if block != "rename" and first_of(self.drop, name):
-                    raise refused(f"column {name!r} is dropped too; remove one of the two", block, name)
-                if block == "mask" and name in self.replace:
-                    text = f"column {name!r} is replaced too; mask it, or write the mask as the expression"
-                    raise refused(text, block, name)
+                if first_of(self.drop, name):
+                    raise refused(f"column {name!r} is dropped too; remove one of the two", *self._place(block, name))
+        for name, target in self.rename.items():
+            if name == target:
+                raise refused(f"column {name!r} has this name already; remove it here", "rename", name)
+            if name not in self.computed.values() and self.leaves_out(name):
+                text = f"column {name!r} is not in `keep`, which takes names of the source: add it, or remove it here"
+                raise refused(text, "rename", name)
+        for name in self.mask:
+            if name in self.replace:
+                text = f"column {name!r} is replaced too; mask it, or write the mask as the expression"
+                raise refused(text, "mask", name)
+        self._check_names()
         for name, mask in self.mask.items():
             stored = self.rename.get(name, name)
             problem = None if stored not in self.types else _misfit_of_mask(mask, self.types[stored])
             if problem is not None:
                 raise refused(problem, "types", stored)
         for name in self.types:
-            if name in self.rename and name not in self.rename.values():
-                text = f"the column is called {self.rename[name]!r} in the table: declare its type under that name"
-                raise refused(text, "types", name)
-        targets = list(self.rename.values())
-        for name, target in self.rename.items():
-            if targets.count(target) > 1 or target in self.add:
-                raise refused(f"several columns would have the name {target!r}", "rename", name)
+            if name in self.rename and (why := self.lacks(name)) is not None:
+                raise refused(why, "types", name)
         return self
+
+    @property
+    def _named(self) -> Mapping[str, Collection[str]]:
+        """The columns of the source that the table has for certain, by the key that names them."""
+        kept = [name for name in self.keep if pattern_of(name) is None]
+        return {"rename": self.rename, "replace": self.replace, "mask": self.mask, "keep": kept}
+
+    def _check_names(self) -> None:
+        """Refuse two columns with one name. Their names may differ in case alone if both have a declared type."""
+        found: dict[str, tuple[str, str | None]] = {}
+        columns = [(block, name, self.rename.get(name, name)) for block, names in self._named.items() for name in names]
+        for block, source, stored in (*columns, *(("add", None, name) for name in self.add)):
+            other, of_other = found.setdefault(stored.casefold(), (stored, source))
+            is_same = other == stored and of_other == source
+            if is_same or (other != stored and {other, stored} <= self.types.keys()):
+                continue
+            if source is None and of_other == stored:
+                text = f"column {stored!r} is both added and a column of the source: use `replace`, or rename one"
+                raise refused(text, "add", stored)
+            pair = ((other, of_other), (stored, source))
+            who = " and ".join(f"the added {name!r}" if one is None else repr(one) for name, one in pair)
+            text = f"several columns would have the name {stored!r} ({who}): rename or drop one of them"
+            if other != stored:
+                text += "; case alone distinguishes names only if both have a type in `types`"
+            elif block in ("replace", "mask", "keep"):
+                text += f"; `{block}` takes names of the source"
+            raise refused(text, *self._place(block, source or stored))
+
+    def _place(self, block: str, name: str) -> tuple[str | int, ...]:
+        return (block, self.keep.index(name) if block == "keep" else name)
 
     @property
     def changes_rows(self) -> bool:
@@ -274,6 +303,16 @@ class ColumnRules(ConfigModel):
         if first_of(self.drop, column):
             return True
         return bool(self.keep) and not first_of(self.keep, column)
+
+    def lacks(self, column: str) -> str | None:
+        """Why the table has no column of this name, as far as the file shows; None if it may have one."""
+        if column in self.computed or column in self.rename.values():
+            return None
+        if column in self.rename:
+            return f"column {column!r} is called {self.rename[column]!r} in the table: write that name"
+        return (
+            f"column {column!r} is excluded from the table by `columns`: keep it" if self.leaves_out(column) else None
+        )
 
     def clash(self, column: str) -> str | None:
         """Why a column of the source cannot keep its name."""

@@ -19,7 +19,7 @@ from pipelines.config.expression_checks import expression_problems
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
-from pipelines.config.option_columns import expressions_in_keys, misspelt_columns, misspelt_keys
+from pipelines.config.option_columns import expressions_in_keys, lacking_columns, misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
     durations_without_unit,
@@ -269,6 +269,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *values_out_of_range(rule.options),
             *durations_without_unit(rule.options),
             *unreadable_values(rule.options),
+            *lacking_columns(rule),
             *options_without_effect(stated, rule.options),
             *options_of_other_tables(stated, rule.options, rule.on_change is None, _can_move(rule)),
             *options_replaced(stated, rule.options, rule.on_change is None, bool(rule.partition_by)),

@@ -22,7 +22,8 @@ def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Prob
             continue
         at: KeyPath = ("tables", i)
         wrong = {path: text for path, text in _wrong_expressions(rule) if text is not None}
-        wrong |= {path: text for path, text in _untold_metadata(config, rule) if path not in wrong}
+        right = {path: text for path, text in _expressions(rule) if path not in wrong}
+        wrong |= {**dict(_clashing_names(rule, right)), **dict(_untold_metadata(config, right))}
         for path, text in wrong.items():
             yield problem_at(file, (*at, *path), text)
         yield from _open_secrets(rule, file, at)
@@ -34,28 +35,50 @@ def _wrong_expressions(rule: TableRule) -> Iterator[tuple[KeyPath, str | None]]:
     from sources.expressions.computed import problem_of
 
     types = declared_types(rule)
+    for path, text in _expressions(rule):
+        yield path, problem_of(text, columns=types, is_condition=path == ("where",))
+
+
+def _expressions(rule: TableRule) -> Iterator[tuple[KeyPath, str]]:
     for block, texts in (("add", rule.columns.add), ("replace", rule.columns.replace)):
         for name, text in texts.items():
-            yield ("columns", block, name), problem_of(text, columns=types)
+            yield ("columns", block, name), text
     if rule.where is not None:
-        yield ("where",), problem_of(rule.where, columns=types, is_condition=True)
+        yield ("where",), rule.where
 
 
-def _untold_metadata(config: PipelineConfig, rule: TableRule) -> Iterator[tuple[KeyPath, str]]:
+def _clashing_names(rule: TableRule) -> Iterator[tuple[KeyPath, str]]:
+    """Expressions over columns that cannot keep their names in the table."""
+    from sources.expressions.computed import named, problem_of
+
+    for path, text in _expressions(rule) if rule.columns.add or rule.columns.rename else ():
+        for name in () if problem_of(text, columns={}) else named(text):
+            why = rule.columns.clash(name)
+            if why is not None:
+                yield path, f"expressions use names of the source. If it has a column {name!r} too: {why}"
+
+
+def _untold_metadata(config: PipelineConfig, texts: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, str]]:
     """Expressions over metadata that would be NULL for every record of the format."""
-    from sources.expressions.computed import metadata_of, problem_of
+    from sources.expressions.computed import metadata_of
 
     form = config.source.format
-    texts: list[tuple[KeyPath, str]] = [] if rule.where is None else [(("where",), rule.where)]
-    for block, found in (("add", rule.columns.add), ("replace", rule.columns.replace)):
-        texts += [(("columns", block, name), text) for name, text in found.items()]
-    for path, text in texts if form.traits.untold else ():
-        untold = (
-            [] if problem_of(text, columns={}) else [name for name in metadata_of(text) if name in form.traits.untold]
-        )
+    for path, text in texts.items() if form.traits.untold else ():
+        untold = [name for name in metadata_of(text) if name in form.traits.untold]
         if untold:
             told = ", ".join(f"${name}" for name in METADATA if name not in form.traits.untold)
             yield path, f"records of the format {form.name} do not have ${untold[0]}; they have {told}"
+
+
+def _clashing_names(rule: TableRule, texts: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, str]]:
+    """Expressions over columns that cannot keep their names in the table."""
+    from sources.expressions.computed import named
+
+    for path, text in texts.items() if rule.columns.add or rule.columns.rename else ():
+        for name in named(text):
+            why = rule.columns.clash(name)
+            if why is not None:
+                yield path, f"expressions use names of the source. If it has a column {name!r} too: {why}"
 
 
 def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:

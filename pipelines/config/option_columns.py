@@ -33,6 +33,16 @@ def misspelt_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
                 )
 
 
+def lacking_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
+    """Yields (option, problem) for columns that the rule leaves out or renames; other rules may write a joint table."""
+    own = dict(rule.own_columns)
+    for option, value in () if rule.merge_sources else rule.options.items():
+        for name in dict.fromkeys(columns_named_by(option, value)):
+            why = None if name in own else rule.columns.lacks(name)
+            if why is not None:
+                yield option, f"option '{option}': {why}"
+
+
 _EXPRESSION = re.compile(r"\w+\s*\(.*\)")
 """A name that other tools would evaluate: ``date(placed_at)``."""
 

@@ -75,9 +75,9 @@ def row_problems(
             yield ("primary_key",), text
     for key, names in (("primary_key", primary_key), ("partition_by", rule.partition_by)):
         for name in names:
-            source = rule.columns.source_of(name)
-            if name and source is not None and rule.columns.leaves_out(source):
-                yield (key,), f"column {name!r} is excluded from the table by `columns`: keep it"
+            why = rule.columns.lacks(name) if name else None
+            if why is not None:
+                yield (key,), why
 
 
 def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from sources.expressions.expression import (
     BadExpression,
     Bound,
     bound,
+    check_parts,
     column_name,
     converted,
     missing_columns,
@@ -30,7 +31,9 @@ def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool
         expression = parsed(text)
         if is_condition and not expression.columns and not expression.metadata:
             return "it names no column, so it is the same for every row; write names of columns without single quotes"
-        if not missing_columns(expression, columns):
+        if missing_columns(expression, columns):
+            check_parts(expression)
+        else:
             t = result_type(bound(expression, columns), columns)
             return _no_condition(t) if is_condition else None
     except BadExpression as error:

@@ -96,6 +96,14 @@ def functions() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(words) for name, words in found.items()}
 
 
+@cache
+def type_names() -> tuple[str, ...]:
+    """The names of the engine's types, with their other names."""
+    with _lock:
+        rows = _connection().execute("SELECT DISTINCT upper(type_name) FROM duckdb_types()").fetchall()
+    return tuple(sorted(str(row[0]) for row in rows))
+
+
 class _registered:
     """The rows under a name of the engine while a query runs."""
 

@@ -245,6 +245,44 @@ def result_type(expression: Bound, types: Mapping[str, DataType]) -> DataType:
         return result
 
 
+def check_parts(expression: Expression) -> None:
+    """Refuse unknown types, and arguments that a function never takes, before the types of columns are known.
+
+    Each cast and call is looked at alone. The arguments are NULL, which has every type, except for constants.
+    """
+    tree = _tree(expression.text)
+    null = _expression_of(engine.syntax_tree("NULL"))
+    for node in engine.walk(_expression_of(tree)):
+        kind, name = node.get("class"), str(node.get("function_name", "")).lower()
+        if kind == "CAST":
+            part = {**node, "child": null}
+        elif kind == "FUNCTION" and name not in paimon_functions.USAGE:
+            part = {**node, "arguments": [_of_any_type(argument, null) for argument in node["arguments"]]}
+        else:
+            continue
+        with _refusing():
+            try:
+                engine.described([_text_of(tree, part)], _NO_COLUMNS)
+            except engine.EngineError as error:
+                if kind == "CAST" or "Deprecated lambda" in str(error):
+                    raise
+                if (forms := _FORMS.search(str(error))) is not None:
+                    known = "; ".join(forms[1].split("\n\t"))
+                    raise BadExpression(f"{name} takes other arguments: {known}") from error
+
+
+_FORMS = re.compile(r"^Binder Error: No function matches.*\n\tCandidate functions:\n\t(.+(?:\n\t.+)*)")
+
+
+_NO_COLUMNS = pa.schema([pa.field("none", pa.null())])
+"""The engine takes no rows without any column."""
+
+
+def _of_any_type(argument: Mapping[str, Any], null: Mapping[str, Any]) -> Mapping[str, Any]:
+    is_kept = argument["expression"].get("class") in ("CONSTANT", "LAMBDA")
+    return argument if is_kept else {**argument, "expression": null}
+
+
 def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
     """The first line of the engine's error, with the user's names."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -252,7 +290,19 @@ def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
     for column in columns:
         text = text.replace(quoted(column_name(column)), column).replace(column_name(column), column)
     text = re.sub(r'"metadata (\w+)"', r"$\1", text)
-    return text.split(" Use TRY(...)")[0]
+    unknown = _UNKNOWN_TYPE.fullmatch(text)
+    return text.split(" Use TRY(...)")[0] if unknown is None else _no_type(unknown[1])
+
+
+_UNKNOWN_TYPE = re.compile(r"Type with name (.+) does not exist!")
+_TYPES_ELSEWHERE = {"timestamp_ltz": "TIMESTAMPTZ", "bytes": "BLOB", "number": "DECIMAL(38, 0)"}
+"""Types of other engines, each with its equivalent in this engine."""
+
+
+def _no_type(name: str) -> str:
+    close = _TYPES_ELSEWHERE.get(name.lower()) or nearest(name, engine.type_names())
+    hint = f"did you mean {close}?" if close else "there are BIGINT, DECIMAL(10, 2), DOUBLE, VARCHAR, DATE, TIMESTAMP"
+    return f"there is no type {name}; {hint}"
 
 
 def converted(value: str, given: DataType, wanted: DataType) -> tuple[str, str | None]:

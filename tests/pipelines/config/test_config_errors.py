@@ -26,6 +26,24 @@ otherwise: create
 """
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"rename": {"a": "b", "b": "a"}},
+        {"rename": {"a": "b"}, "drop": ["b"]},
+        {"rename": {"a": "b"}, "keep": ["id", "a"], "replace": {"a": "lower(a)"}, "types": {"b": "STRING"}},
+        {"rename": {"a": "b"}, "add": {"a": "id + 1"}},
+        {"rename": {"a": "b"}, "keep": ["/a|id/"]},
+        {"add": {"a": "lower(a)"}, "drop": ["a"]},
+        {"keep": ["/.*/"], "drop": ["a"]},
+        {"keep": ["id"], "replace": {"a": "lower(a)"}},
+        {"rename": {"a": "C", "b": "c"}, "types": {"C": "INT", "c": "INT"}},
+    ],
+)
+def test_rules_about_one_column_with_one_meaning_are_accepted(columns: dict[str, object]) -> None:
+    ColumnRules.model_validate(columns)
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
 def test_all_problems_are_listed_with_their_places(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(BROKEN)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from paimon_table.types import arrow_type, parse_type
 from sources.expressions import engine
+from sources.expressions.computed import problem_of
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import BadExpression, bound, column_name, parsed, result_type
 
@@ -160,6 +161,27 @@ def test_what_no_row_can_answer_is_refused(text: str, told: str) -> None:
     with pytest.raises(BadExpression) as refusal:
         result_type(bound(parsed(text), TYPES), TYPES)
     assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("CAST(x AS foo)", "there is no type foo; there are BIGINT"), ("x::int65", "did you mean INT"),
+        ("TRY_CAST(x AS foo[])", "no type foo"), ("CAST(x AS STRUCT(y foo))", "no type foo"),
+        ("list_transform(x, lambda y: CAST(y AS foo))", "no type foo"), ("CAST(x AS BYTES)", "did you mean BLOB?"),
+        ("CAST(x AS DECIMAL(99, 2))", "between 1 and 38"), ("lower(x, y)", "lower(string VARCHAR)"),
+        ("substring(x)", "substring takes other arguments"), ("regexp_matches(x, 5)", "regex VARCHAR"),
+        ("list_filter(x, y -> y > 1)", "lambda arrow"),
+        *((text, None) for text in (
+            "date_trunc('day', x + y)", "epoch_ms(x) + 1", "date_diff('second', x, y)", "truncate(x, 10)", "x.y[1]",
+            "list_reduce(x, lambda y, z: y + z)", "CAST(x AS timestamp(3))", "x ->> '$.y'", "x AT TIME ZONE 'UTC'",
+            "lower($op) || upper(x)", "date_format(x, 'yyyy')", "CAST(x AS int4)", "coalesce(x, 1) / y", "-x",
+        )),
+    ],
+)  # fmt: skip
+def test_types_and_arguments_are_checked_before_the_types_of_columns_are_known(text: str, told: str | None) -> None:
+    found = problem_of(text, columns={})
+    assert found is None if told is None else found is not None and told in found
 
 
 def test_names_in_quotes_mean_columns_of_that_case() -> None:
