@@ -13,6 +13,7 @@ _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is not a Debezium envelope: "
 _UNWRAPPED = "it is a row without envelope: "
 _KEEP_ENVELOPES = "remove the transform ExtractNewRecordState from the connector"
+_OF_COCKROACH = "with CockroachDB create the changefeed WITH envelope='enriched'"
 _REGISTRY_HEADER_BYTES = 5
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 
@@ -47,20 +48,27 @@ def strange_value(value: Any, raw: bytes) -> str:
         return f"{_NO_ENVELOPE}it is not a JSON object but a JSON text inside a string: {_USE_JSON}, and convert once"
     if not isinstance(value, Mapping):
         return f"{_NO_ENVELOPE}it is not a JSON object"
-    if "op" in value:
+    if value.get("op") is not None:
         return f"{_NO_ENVELOPE}op is {value['op']!r}"
+    is_json = raw.lstrip(_BEFORE_JSON).startswith(b"{")
+    is_payload = is_json and b'"payload"' in raw and "payload" not in value
+    lacks = f"{'its payload' if is_payload else 'it'} has {'null in the' if 'op' in value else 'no'} field op"
     other = other_format(value)
     if other is not None:
-        return f"{_NO_ENVELOPE}it has no field op and looks like {other}; {remedy(other)}, or leave the topic out"
-    if isinstance(value.get("after"), Mapping) or (value.keys() & {"updated", "mvcc_timestamp"} and "after" in value):
-        return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
+        return f"{_NO_ENVELOPE}{lacks} and looks like {other}; {remedy(other)}, or leave the topic out"
+    images = [name for name in ("before", "after") if isinstance(value.get(name), Mapping)]
+    if value.keys() & {"updated", "mvcc_timestamp"} and "after" in value:
+        return f"{_NO_ENVELOPE}{lacks}; {_OF_COCKROACH}"
+    if images:
+        keep = f"{_NO_ENVELOPE}{lacks}, but {' and '.join(images)}; let no transform of the connector change it"
+        return keep if is_payload else f"{keep}; {_OF_COCKROACH}"
     if not value:
         return f"{_NO_ENVELOPE}it is an object without fields"
-    form = "upsert-json" if raw.lstrip(_BEFORE_JSON).startswith(b"{") else "upsert-avro"
+    form = "upsert-json" if is_json else "upsert-avro"
     unwrapped = f"{_UNWRAPPED}read it with the format {form}, or {_KEEP_ENVELOPES}"
     if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
-        return f"{_NO_ENVELOPE}it has a time but no field op; a heartbeat would have the key serverName; {unwrapped}"
-    return f"{_NO_ENVELOPE}it has no field op; {unwrapped}, or leave the topic out; {shown_fields(value)}"
+        return f"{_NO_ENVELOPE}{lacks} but a time; a heartbeat would have the key serverName; {unwrapped}"
+    return f"{_NO_ENVELOPE}{lacks}; {unwrapped}, or leave the topic out; {shown_fields(value)}"
 
 
 def missing_row(op: str, envelope: Any) -> str:
