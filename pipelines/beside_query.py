@@ -134,7 +134,7 @@ class BesideQuery:
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
         tables = TableRequests(self.paused, self.work, self._known_tables, self._pause).handlers
-        retry = applying.handler(self.config, self._own, self._of.compactions.wait)
+        retry = applying.handler(self._given, self._own, self._of.compactions.wait)
         return {**tables, applying.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
 
     def _replay_slice(self, request: Request, tell: Tell) -> Answer:

@@ -82,11 +82,13 @@ class Applied:
         return Applied(**known_fields(Applied, details))
 
 
-def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
+def apply(given: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     """Apply the records of a slice to the tables, exactly once; records that fail again stay in the quarantine.
 
-    No batch of the pipeline may run meanwhile. A second call for the same slice finds what the first has done.
+    ``given`` is the pipeline as its file has it. No batch of the pipeline may run meanwhile. A second call for the same
+    slice finds what the first has done.
     """
+    config = own.config_before(given, slice_.later)
     records = DeadLetters(config)
     settle(records.log, TableJudge(own.catalog))
     facts, all_records = records.facts(), slice_.records

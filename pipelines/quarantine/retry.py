@@ -127,6 +127,7 @@ class Retry:
             started_ms=now_ms(),
             places=stretches(line.record for line, _ in chosen),
             after=after,
+            later=self.quarantine.names.later(chosen[0][0]),
             is_edited=self._edited is not None,
         )
         self.slices.write(slice_, [text for _, text in chosen], self.quarantine.bad.log)
@@ -162,27 +163,32 @@ class Retry:
         return applied
 
 
-def sliced(chosen: Iterator[Chosen]) -> Iterator[list[Chosen]]:
-    """The records in parts that are applied together, each with one record in a place and one id of a topic."""
+def sliced(chosen: Iterator[Chosen], later_of: Callable[[BadLine], tuple[str, ...]]) -> Iterator[list[Chosen]]:
+    """The records in parts that are applied together, each with one record in a place and one id of a topic.
+
+    The records of a part belong to tables that the same tables continue, by ``later_of``.
+    """
     part: list[Chosen] = []
     later: list[Chosen] = []
-    size, ids = 0, dict[str, str]()
+    size, ids, later_tables = 0, dict[str, str](), tuple[str, ...]()
     for one in chosen:
         line = one[0]
         if part and line.record[:4] == part[-1][0].record[:4]:
             later.append(one)
             continue
         is_full = len(part) >= SLICE_RECORDS or size >= SLICE_BYTES
-        if part and (is_full or ids.get(line.topic, line.topic_id) != line.topic_id):
+        is_other = ids.get(line.topic, line.topic_id) != line.topic_id or later_of(line) != later_tables
+        if part and (is_full or is_other):
             yield part
             part, size, ids = [], 0, {}
         part.append(one)
+        later_tables = later_of(line)
         size += len(one[1])
         ids[line.topic] = line.topic_id
     if part:
         yield part
     if later:
-        yield from sliced(iter(later))
+        yield from sliced(iter(later), later_of)
 
 
 def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_older: bool, dry_run: bool) -> None:
@@ -216,13 +222,13 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
     """Finish an interrupted retry, then apply the chosen records; ``tell`` gets words for the user."""
     total = Applied()
-    with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
+    with alone(job.quarantine.bad), applier(job.quarantine.given, tell) as applying:
         for slice_ in job.slices.unfinished():
             job.check_may_finish(slice_)
             count = counted(len(slice_.records), "record")
             tell(f"finishing {slice_.name} of an interrupted retry: {count}")
             total = total.plus(job.finish(slice_, applying.do))
-        for number, chosen in enumerate(sliced(job.chosen(progress))):
+        for number, chosen in enumerate(sliced(job.chosen(progress), job.quarantine.names.later)):
             total = total.plus(job.finish(job.slice_of(number, chosen), applying.do))
     return total
 

@@ -12,10 +12,11 @@ from pipelines.bad_records.facts import Facts
 from pipelines.batch.decode_report import kind_of_reason
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress
-from pipelines.prepared import continued, own_tables, table_names
+from pipelines.prepared import own_tables, table_names
 from pipelines.report.safe_text import shown
 from pipelines.report.say import say
-from pipelines.tables.continued_tables import continued_by
+from pipelines.tables.continued_tables import continued_by, tables_after, with_continued
+from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.target_names import NO_TABLE, TargetNames
 from sources.wording import counted, first_of
 
@@ -95,15 +96,40 @@ def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> lis
     return sorted(groups.values(), key=lambda group: (group.table, -group.count, group.reason))
 
 
+class NamesByPlace:
+    """The tables of records: a record from before a change of the primary key belongs to the table of that time."""
+
+    def __init__(self, given: PipelineConfig, own: OwnTables) -> None:
+        self._given = given
+        self._own = own
+        self._known: dict[tuple[str, ...], TargetNames] = {}
+        """By the tables that begin later."""
+
+    def later(self, line: BadLine) -> tuple[str, ...]:
+        """The tables that continue the one of a record."""
+        return tables_after(self._own.continuations, (line.topic, line.partition), line.offset, line.topic_id)
+
+    def of(self, line: BadLine) -> str:
+        """See ``TargetNames``."""
+        later = self.later(line)
+        if later not in self._known:
+            config = self._own.config_before(self._given, later)
+            self._known[later] = TargetNames(config, lambda: self._own.positions().known.items())
+        return self._known[later].of(line)
+
+
 class Opened:
     """The quarantine of a pipeline, and what is known about its lines."""
 
     def __init__(self, config: PipelineConfig) -> None:
         if config.source.on_bad_record == "fail":
             raise ConfigError(f"pipeline {config.name} has no quarantine: its file has on_bad_record: fail")
-        self.config = config = continued(config)
+        self.given = config
+        """The pipeline as its file has it."""
+        own = own_tables(config)
+        self.config = with_continued(config, own.continuations)
         self.bad = DeadLetters(config)
-        self.names = TargetNames(config, lambda: own_tables(config).positions().known.items())
+        self.names = NamesByPlace(config, own)
         self.damaged: list[DamagedLine] = []
         self.damaged_count = 0
 

@@ -46,6 +46,8 @@ class Slice(Document):
     """The records; each topic has records of one topic id only."""
     after: Mapping[str, int] = {}
     """By table its newest snapshot when the slice was made: the slice's commits come after it."""
+    later: tuple[str, ...] = ()
+    """The tables that begin after its records and continue the tables of these."""
     is_edited: bool = False
     """Whether its records were edited by a user, and differ from those in their topics."""
 

@@ -18,6 +18,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
+from pipelines.tables.continued_tables import continued_by
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.target_names import source_names
@@ -85,6 +86,12 @@ class Waiting:
     def _is_ahead(self, line: BadLine, table: str) -> str | None:
         if line.topic.startswith(MALFORMED_PREFIX) or "." not in table:
             return None
+        by = continued_by(self._own.continuations, table)
+        if by and not self._exists(table):
+            return (
+                f"table {table}, which {by} continues, no longer exists: `tidemark quarantine drop FILE --table "
+                f"{table}` removes its records"
+            )
         rule = self._config.rule_for(*source_names(line.topic, line.source), line.topic)
         if rule is not None and rule.backfill and not self._exists(table):
             return (
@@ -141,7 +148,7 @@ def _reading_again(config: PipelineConfig, own: OwnTables, checkpoint: Checkpoin
     for name, entry in () if checkpoint.is_new else standings.paused_at_start():
         if entry.pause is not None and entry.pause.has_rule:
             yield _of(name, entry.pause.topics)
-        else:  # only records that name the table belong to it
+        elif not continued_by(own.continuations, name):  # only records that name the table belong to it
             yield ReadingAgain(name, frozenset())
     for state in Replays(checkpoint).all():
         if state.rebuild is not None:

@@ -139,6 +139,16 @@ def _number(one: Continuation) -> int:
     return one.number
 
 
+def tables_after(
+    continuations: Mapping[str, Continuation], place: tuple[str, int], at: int, id_: str
+) -> tuple[str, ...]:
+    """The tables that begin after a record, which belongs to a table before them; ``id_`` is that of its topic."""
+    ids = {place[0]: id_} if id_ else {}
+    return tuple(
+        sorted(name for name, one in continuations.items() if at < one.begin_among(ids).get(place, 0)),
+    )
+
+
 def with_continued(config: PipelineConfig, continuations: Mapping[str, Continuation]) -> PipelineConfig:
     """The pipeline with a rule for each table that continues the table to which its file leads a source table."""
     rules = [rule for one in newest_of(continuations) if (rule := continuing_rule(config, one)) is not None]

@@ -11,7 +11,7 @@ from paimon_table import Catalog, Table, TableName
 from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.continued_tables import Continuation, found_continuations
+from pipelines.tables.continued_tables import Continuation, found_continuations, with_continued
 from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.positions import Position
@@ -86,6 +86,10 @@ class OwnTables:
         if self._continuations is None:
             self._continuations = found_continuations(self.catalog, self._config.name, self.names())
         return self._continuations
+
+    def config_before(self, given: PipelineConfig, later: Collection[str]) -> PipelineConfig:
+        """The pipeline of the file, without the tables ``later``, which continue others."""
+        return with_continued(given, {name: one for name, one in self.continuations.items() if name not in later})
 
     def has_begun(self, name: TableName) -> bool:
         """Whether this run may have put rows into a table."""

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.http.page.details import history
 from pipelines.inspect.table_commands import table_app
+from pipelines.quarantine.selection import Opened
 from pipelines.query import StopRequested
 from pipelines.report.table_report import schema_rows
 from pipelines.tables.table_failure import TableContinued
@@ -214,6 +215,48 @@ def test_a_record_that_comes_after_the_change_with_the_old_key_goes_to_quarantin
     assert "another `into`, primary_key: [id]" in line.reason
     assert shop.held("lake.orders_v2") == held and shop.pipeline.behind == {}
     assert "1 stays in the quarantine" in shop.pipeline.retry()
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_retry_gives_each_table_the_records_of_its_time(
+    tmp_path: Path, patch: pytest.MonkeyPatch, is_running: bool
+) -> None:
+    """Bad records from before two changes, and from after them."""
+    columns = {"add": {"u": "10 // n"}, "types": {"n": "INT"}}
+    shop = Shop(tmp_path, patch, partitions=2, columns=columns, options={"sequence.field": "v"})
+    for key in (OLD, NEW, ("id", "n", "region")):
+        for n in range(8):
+            shop.send(n % 2, n % 5, key)
+        shop.pipeline.rest()
+    assert len(shop.pipeline.quarantined()) == 9
+    bad = Opened(shop.pipeline.config)
+    tables = Counter(bad.names.of(line) for line in bad.bad.records())
+    assert tables == {"lake.orders": 3, "lake.orders_v2": 3, "lake.orders_v3": 3}
+
+    shop.pipeline.stop()
+    columns["add"] = {"u": "CASE WHEN n = 0 THEN 0 ELSE 10 // n END"}
+    if is_running:
+        shop.pipeline.rest()
+    assert "9 are in their tables" in shop.pipeline.retry()
+    shop.check(OLD, NEW, ("id", "n", "region"))
+
+
+def test_a_retry_does_not_make_a_table_again_that_was_dropped_after_the_change(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    columns = {"add": {"u": "10 // n"}, "types": {"n": "INT"}}
+    shop = Shop(tmp_path, patch, columns=columns)
+    for key in (OLD, NEW):
+        for n in range(4):
+            shop.send(0, n, key)
+        shop.pipeline.rest()
+    shop.pipeline.stop()
+    shop.pipeline.copy("nothing", shop.pipeline.directory_of("lake.orders"))
+    columns["add"] = {"u": "CASE WHEN n = 0 THEN 0 ELSE 10 // n END"}
+    told = shop.pipeline.retry()
+    assert "2 are in their tables" in told
+    assert "2 records not retried: table lake.orders, which lake.orders_v2 continues, no longer exists" in told
+    assert shop.pipeline.table("lake.orders") is None and shop.held("lake.orders_v2") == shop.rows[NEW]
 
 
 def test_a_table_that_others_made_under_the_name_keeps_the_old_table_paused(
