@@ -9,7 +9,8 @@ The table                                       Then it
 ==============================================  ====================================================================
 cannot be read now                              keeps its entry
 has lost its rule                               keeps its position
-is continued by another table                   keeps its position, which only matters if that table is dropped
+is continued by another table                   keeps its position, which only matters if that table is dropped;
+                                                if it was rolled back, a line says that nothing fills it
 has a rule again                                is paused at that position, and caught up
 has a source without a rule                     continues with the others; the source keeps its position
 has such a source again                         is caught up in the topics of that source
@@ -206,7 +207,7 @@ def _without_rule(table: TableFacts, stream: StreamFacts, source: Offsets, verdi
         pause = _pause(table, entry, Cause.FAILED, reason, stream, begin, table.topics)
         pause = replace(pause, after=None if by else stream.after)
     if pause is None or not pause.has_rule:
-        return verdict
+        return verdict if pause is None or not by else _rolled_back_ended(table, stream, source, verdict, by)
     if by:
         pause = ended(pause, by)
         return verdict.but(replace(entry, pause=pause), _line(table, pause.reason, logging.INFO))
@@ -329,6 +330,21 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     ruleless = tuple(_lowered(one, offsets, source) for one in entry.ruleless)
     back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=snapshot_id)
     return verdict.but(back, _line(table, f"{reason}; Tidemark reads it again from its position"), is_moved=True)
+
+
+def _rolled_back_ended(table: TableFacts, stream: StreamFacts, source: Offsets, verdict: Verdict, by: str) -> Verdict:
+    """A table that another one continues is not caught up, unless that one is dropped."""
+    try:
+        back = _rolled_back(table, stream, source, verdict).entry
+    except ConfigError as error:
+        return verdict.but(verdict.entry, _line(table, f"{error}. Table {by} continues it, and is complete"))
+    if back.pause is None or back == verdict.entry:
+        return verdict
+    text = (
+        f"{back.pause.reason}. Table {by} continues it, so Tidemark does not read these records again: restore a backup"
+        " of the table, or write the topics into another one (another `into`, the old primary_key, `backfill: true`)"
+    )
+    return verdict.but(replace(back, pause=ended(back.pause, by)), _line(table, text))
 
 
 def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Ruleless:

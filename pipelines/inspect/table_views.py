@@ -125,7 +125,9 @@ def schemas(path: str, form: RowFormat, limit: int | None, storage: Options) -> 
     """The versions of the schema, oldest first; a note on stderr names the table that continues this one."""
     table = open_table(path, storage)
     _print([schema_rows(table)], form, limit)
-    _tell_continued(table)
+    words = continued_words(table)
+    if words is not None:
+        say(f"{words}; this table gets no more records", err=True)
 
 
 def files(path: str, form: RowFormat, snapshot: int | None, limit: int | None, storage: Options) -> None:
@@ -173,8 +175,8 @@ def _named_by_options(table: Table) -> Snapshot | None:
     return snapshot
 
 
-def _tell_continued(table: Table) -> None:
-    """Name the table beside this one that continues it, if there is one."""
+def continued_words(table: Table) -> str | None:
+    """The table beside this one that continues it, in words; None if there is none."""
     root = table.paths.root
     name = root.rpartition("/")[2]
     own = known_continuation(table.schema)
@@ -183,7 +185,8 @@ def _tell_continued(table: Table) -> None:
         later = Table.open_for_reading(f"{root.removesuffix(name)}{stem}_v{number + 1}", io=table.io)
         one = known_continuation(later.schema)
         if one is not None and TableName.of(one.earlier_table).table == name:
-            say(f"table {one.name} {one.words(later.schema.primary_keys)}; this table gets no more records", err=True)
+            return f"table {one.name} {one.words(later.schema.primary_keys)}"
+    return None
 
 
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:

@@ -25,7 +25,7 @@ from paimon_table.maintenance.expiration import Surroundings, would_expire
 from paimon_table.maintenance.partition_expiry import partitions_that_are_over
 from paimon_table.maintenance.tidying import Tidied, tags_to_delete, tidy
 from pipelines.config.config_values import parse_instant
-from pipelines.inspect.table_views import Options, open_table
+from pipelines.inspect.table_views import Options, continued_words, open_table
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.history_rows import branch_rows, consumer_rows, tag_rows
@@ -159,7 +159,10 @@ def rollback(
     _tell_rollback(plan, "would roll back to" if dry_run else "rolling back to")
     _tell_beside(table, plan)
     pipelines = marking_pipelines(table.io, table.paths)
-    if pipelines:
+    later = continued_words(table) if pipelines else None
+    if later is not None:
+        say(f"{later}: no pipeline rereads the records that this table then lacks", err=True)
+    elif pipelines:
         say(
             f"written by pipeline {', '.join(pipelines)}: stop it and all other writers first. Its next start "
             "rereads the records that the table then lacks. A pipeline of dump files refuses to start, and its "

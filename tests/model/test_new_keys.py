@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.http.page.details import history
-from pipelines.inspect.table_commands import table_app
+from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.selection import Opened
 from pipelines.query import StopRequested
 from pipelines.report.table_report import schema_rows
@@ -346,6 +346,29 @@ def test_the_new_table_goes_on_if_the_old_one_is_dropped(
     shop.pipeline.rest()
     assert shop.pipeline.table("lake.orders") is None and "is no longer in warehouse" not in caplog.text
     assert shop.held("lake.orders_v2") == shop.rows[NEW]
+
+
+def test_a_rollback_of_the_old_table_is_told_once_and_made_up_if_the_new_one_is_dropped(
+    tmp_path: Path, patch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = changed(tmp_path, patch)
+    shop.check(OLD, NEW)
+    shop.pipeline.stop()
+    for name, word in (("lake.orders", "no pipeline rereads"), ("lake.orders_v2", "next start rereads")):
+        path = str(tmp_path / shop.pipeline.directory_of(name))
+        done = CliRunner().invoke(table_app, ["rollback", path, "--snapshot", "1", "--dry-run"])
+        assert done.exit_code == 0 and word in done.stderr
+    shop.pipeline.roll_back("lake.orders", shop.pipeline.snapshot_ids("lake.orders")[0])
+    for _ in range(2):
+        shop.pipeline.rest()
+        shop.pipeline.stop()
+    (told,) = [record.getMessage() for record in caplog.records if "rolled back" in record.getMessage()]
+    assert told.startswith("table lake.orders: it lacks the last ")
+    assert "Table lake.orders_v2 continues it, so Tidemark does not read these records again: restore" in told
+    assert shop.held("lake.orders") != shop.rows[OLD] and shop.held("lake.orders_v2") == shop.rows[NEW]
+
+    shop.pipeline.copy("nothing", shop.pipeline.directory_of("lake.orders_v2"))
+    shop.check(OLD, NEW)
 
 
 def test_a_new_table_that_was_dropped_is_filled_again(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
