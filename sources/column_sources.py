@@ -94,6 +94,11 @@ class ColumnSources:
             return cls()
 
     @property
+    def retired(self) -> set[str]:
+        """The columns of the table that another one continues, and that never had the name of a source column."""
+        return {name for source, names in self.continued.items() for name in names[:-1] if name != source}
+
+    @property
     def text(self) -> str:
         """The value of the option."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}

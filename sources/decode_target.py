@@ -129,6 +129,8 @@ class DecodeTarget:
     refused_deletes_with: tuple[str, ...] = ()
     """Only deletes with a value in one of these columns are refused; empty: every delete."""
     on_truncate: OnTruncate = "pause"
+    may_truncate: bool = True
+    """Whether the rule of the table may say that a TRUNCATE deletes its rows."""
     deleted_at: str | None = None
     """The column that gets the time of deletes, where deleted rows stay; it is none of ``columns``."""
     versions: tuple[str, str] | None = None

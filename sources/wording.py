@@ -82,12 +82,14 @@ def bad_reason(reason: str) -> BadReason:
     return next((word for word, begin in _BAD_REASONS if re.match(begin, reason, re.DOTALL)), BadReason.OTHER)
 
 
-def truncated(op: str) -> str:
+def truncated(op: str, *, may_apply: bool) -> str:
     """Why a table pauses at a TRUNCATE, with the remedy: a resume alone meets the same record again."""
-    return (
-        f"the source table was truncated (op {op}). Set `schema_changes: {{truncate: apply}}` in its rule to delete all"
-        " rows of the table, or `skip` to keep them. Run `tidemark reload FILE`, then resume the table"
+    words = (
+        "`schema_changes: {truncate: apply}` in its rule to delete all rows of the table, or `skip` to keep them"
+        if may_apply
+        else "`schema_changes: {truncate: skip}` in its rule to keep the rows of the table"
     )
+    return f"the source table was truncated (op {op}). Set {words}. Run `tidemark reload FILE`, then resume the table"
 
 
 def lack_of_name(part: str, topic: str, database: str | None, schema: str | None, form: str) -> str:

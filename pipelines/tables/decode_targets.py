@@ -76,6 +76,9 @@ def _plain_target(
         refused_deletes_with=() if refused is None else refused.columns,
         follows_retypes=of_table.schema_changes.retype in ("pause", "to_string"),
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
+        may_truncate=all(
+            one is None for one in (of_table.merge_sources, of_table.on_change, of_table.deleted_at, of_table.versions)
+        ),
         deleted_at=of_table.deleted_at,
         ordering=of_table.order_columns,
         versions=None if of_table.versions is None else of_table.versions.key,

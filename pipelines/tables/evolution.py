@@ -325,6 +325,13 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
     """Raise SchemaChangeRefused for a column that the rule names, or stores in another form."""
     layout = layout_of(rule, schema) if rule.changes_rows else None
     is_named = name in named_columns(rule, layout)
+    columns = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).continued.get(name)
+    if columns is not None:
+        raise SchemaChangeRefused(
+            f"{topic}: its events have no column {name} any longer, and its values are in the columns "
+            f"{', '.join(columns)} of the table (`retype: new_column`), so `schema_changes: {{drop: drop}}` cannot "
+            "drop it. Set keep_null and resume"
+        ).without_values()
     if is_named or rule.columns.stored_as(name) != name:
         raise SchemaChangeRefused(
             f"{topic}: its events have no column {name} any longer, but the rule names it, so `schema_changes: "

@@ -142,7 +142,8 @@ class VanishedColumns:
             later = [row for row in self._newest[source].values() if (row.timestamp_ms or 0) > until]
             self._newest[source].update(of_batch)
             known_names, newest = remembered(source), [*of_batch.values(), *later]
-            absent = dict.fromkeys(name for row in newest for name in row.absent)
+            retired = known_names.retired
+            absent = dict.fromkeys(name for row in newest for name in row.absent if name not in retired)
             rows_of = {name: [row for row in newest if not _is_before(known_names, name, row)] for name in absent}
             found[source] = [n for n, those in rows_of.items() if those and all(n in row.absent for row in those)]
         return found

@@ -291,7 +291,7 @@ def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
         text = text.replace(quoted(column_name(column)), column).replace(column_name(column), column)
     text = re.sub(r'"metadata (\w+)"', r"$\1", text)
     unknown = _UNKNOWN_TYPE.fullmatch(text)
-    return text.split(" Use TRY(...)")[0] if unknown is None else _no_type(unknown[1])
+    return text.split(" Use TRY(...)")[0].removesuffix(".") if unknown is None else _no_type(unknown[1])
 
 
 _UNKNOWN_TYPE = re.compile(r"Type with name (.+) does not exist!")

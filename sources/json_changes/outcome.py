@@ -251,7 +251,7 @@ class Outcome:
         if target.on_truncate == "apply":
             self._truncations[position] = Truncation(source, self.cell("partition", position), self.offset(position))
         elif target.on_truncate == "pause":
-            self.refuse(source, position, truncated(op_name), is_rebuilt=True)
+            self.refuse(source, position, truncated(op_name, may_apply=target.may_truncate), is_rebuilt=True)
 
     def pass_over_changes(
         self, source: SourceTable, target: DecodeTarget, changes: npt.NDArray[np.int64], op_name: str

@@ -489,6 +489,28 @@ def test_a_retyped_column_goes_on_beside_and_its_late_rows_too(tmp_path: Path) -
     assert content(tables)[6] == {"id": 6, "a": None, "b": None, "a_v2": "1.5"}
 
 
+@pytest.mark.parametrize("word", ["keep_null", "drop", "pause"])
+def test_a_column_that_another_one_continues_is_not_a_lost_one(
+    tmp_path: Path, word: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    words, text, flag = {"retype": "new_column", "drop": word}, {**AB, "a": "string"}, {**AB, "a": "boolean"}
+    second = records(at(2, text, a="two", b="x"), first_offset=1)
+    third = records(at(3, flag, a=True, b="x"), first_offset=2)
+    tables = run(tmp_path, words, records(at(1, AB, a=1, b="x")), second, third)
+
+    rows = {key: (row["a"], row["a_v2"], row["a_v3"]) for key, row in content(tables).items()}
+    assert rows == {1: (1, None, None), 2: (None, "two", None), 3: (None, None, True)}
+    assert "no column" not in caplog.text
+
+
+def test_a_lost_column_whose_values_are_in_two_columns_is_not_dropped(tmp_path: Path) -> None:
+    words = {"retype": "new_column", "drop": "drop"}
+    second = records(at(2, {**AB, "a": "string"}, a="two", b="x"), first_offset=1)
+    run(tmp_path, words, records(at(1, AB, a=1, b="x")), second)
+    with pytest.raises(SchemaChangeRefused, match=r"columns a, a_v2 of the table .* Set keep_null and resume"):
+        run(tmp_path, words, records(at(3, {"id": "int32", "b": "string"}, b="x"), first_offset=2), first=2)
+
+
 @pytest.mark.slow
 def test_comments_follow_the_newest_schema(tmp_path: Path) -> None:
     def described(key: int, comment: str | None) -> tuple[Any, Any]:

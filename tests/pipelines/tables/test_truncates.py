@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,15 @@ class _Failing(LocalExchange):
 
 def files_below(root: Path) -> set[str]:
     return {str(path) for path in root.rglob("*.*") if path.is_file()}
+
+
+@pytest.mark.parametrize("words", [{"history": "soft_delete"}, {"history": "scd2"}, {"merge_sources": "same_rows"}, {}])
+def test_the_remedy_is_a_word_that_the_rule_may_have(tmp_path: Path, words: dict[str, Any]) -> None:
+    rule = {**ITEMS, "schema_changes": {"truncate": "pause"}, **words}
+    tables = pipeline_tables(tmp_path, [rule])
+    with pytest.raises(SchemaChangeRefused) as refused:
+        reported_batches(tables, [records(event("c", 1, {"id": 1})), records(event("t", 1), first_offset=1)], tmp_path)
+    told = re.findall(r"\{truncate: (\w+)\}", str(refused.value))
+    assert told == (["apply"] if not words else ["skip"])
+    for word in told:
+        pipeline_tables(tmp_path / word, [{**rule, "schema_changes": {"truncate": word}}])

@@ -104,6 +104,8 @@ def test_policies_for_truncates_and_messages() -> None:
     (refusal,) = decode(truncate, TWO_COLUMNS).refusals
     assert (refusal.source, refusal.partition, refusal.offset) == (SOURCE, 2, 100)
     assert "truncate: apply" in refusal.reason
+    (refusal,) = decode(truncate, replace(TWO_COLUMNS, may_truncate=False)).refusals
+    assert "Set `schema_changes: {truncate: skip}` in its rule to keep the rows" in refusal.reason
     skipped, applied = (decode(truncate, replace(TWO_COLUMNS, on_truncate=word)) for word in ("skip", "apply"))
     assert not (skipped.refusals or applied.refusals or skipped.truncations)
     assert [(found.source, found.partition, found.offset) for found in applied.truncations] == [(SOURCE, 2, 100)]
