@@ -171,11 +171,12 @@ class Evolution:
         return found
 
     def _is_newest(self, of_source: TargetRule, seen: Seen, name: str, observed: DataType) -> bool:
-        """Whether the newest schema of the records has a type; rereads do not show that."""
+        """Whether the newest schema of the records with the column has a type; rereads do not show that."""
         if self._beside:
             return False
-        column = of_source.columns.source_of(name)
-        return not seen.schemas or dict(seen.schemas[-1].columns).get(column or name) == observed
+        column = of_source.columns.source_of(name) or name
+        types = [t for one in seen.schemas for known, t in one.columns if known == column]
+        return types[-1:] == [observed] or not seen.schemas
 
     def _check_defaults(
         self, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, added: Collection[str]

@@ -503,6 +503,18 @@ def test_a_column_that_another_one_continues_is_not_a_lost_one(
     assert "no column" not in caplog.text
 
 
+def test_a_column_that_gets_another_type_and_is_dropped_in_one_batch_goes_on_beside(tmp_path: Path) -> None:
+    batch = records(
+        at(2, {**AB, "a": "string"}, a="two", b="x"), at(3, {"id": "int32", "b": "string"}, b="x"), first_offset=1
+    )
+    tables = run(tmp_path, {"retype": "new_column"}, records(at(1, AB, a=1, b="x")), batch)
+    assert {key: (row["a"], row["a_v2"]) for key, row in content(tables).items()} == {
+        1: (1, None),
+        2: (None, "two"),
+        3: (None, None),
+    }
+
+
 def test_a_lost_column_whose_values_are_in_two_columns_is_not_dropped(tmp_path: Path) -> None:
     words = {"retype": "new_column", "drop": "drop"}
     second = records(at(2, {**AB, "a": "string"}, a="two", b="x"), first_offset=1)
