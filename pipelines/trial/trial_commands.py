@@ -31,7 +31,7 @@ def test(
         typer.Option(
             "--cases",
             metavar="CASES.yaml",
-            help="The file of cases; by default PIPELINE.test.yaml beside PIPELINE.yaml.",
+            help="The file of cases; by default PIPELINE.test.yaml next to PIPELINE.yaml.",
             show_default=False,
         ),
     ] = None,
