@@ -162,7 +162,7 @@ class PipelineQuery:
 
     @property
     def is_running(self) -> bool:
-        """Whether the query, a compaction of its last batch, or work alongside it runs."""
+        """Whether the query, a compaction of its last batch, or work alongside the stream runs."""
         is_active = self._query.isActive or self._end.is_awaited
         return is_active or self._compactions.is_busy or self._beside.work.is_running
 
@@ -410,7 +410,7 @@ class PipelineQuery:
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _note_compactions(self) -> None:
-        """Raise the failure of a compaction that runs alongside the query."""
+        """Raise the failure of a compaction that runs in parallel with the query."""
         if self.failure is None or isinstance(self.failure, StopRequested):
             with suppress(Exception), self._noting_failure():
                 self._compactions.raise_failure()

@@ -32,7 +32,7 @@ TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
 EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)
 
 TOLD_COLUMNS = tuple((f"_{name.upper()}", t) for name, t in EVENT_COLUMNS)
-"""The same as input of a transform, beside columns of the source with any names."""
+"""The same as input of a transform, with names that no column of the source has."""
 
 PLACE_NAMES = ("position", "transaction", "total_order", "data_collection_order")
 """The place of an event in the log of its source."""

@@ -61,7 +61,7 @@ class RecordFormat:
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
-        """All options, as they stand side by side in a pipeline file."""
+        """All options, in the order of a pipeline file."""
         return tuple(option for group in self.groups for option in options_of(group))
 
     @property

@@ -38,7 +38,7 @@ def check_own_packages() -> None:
         found = _place_of(name)
         if found is None:
             raise ImportError(
-                f"Tidemark's package {name} is not installed beside {ROOT / 'tidemark'}: install it again"
+                f"Tidemark's package {name} is not installed next to {ROOT / 'tidemark'}: install it again"
             )
         if found.parent != ROOT:
             raise ImportError(

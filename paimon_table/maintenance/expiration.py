@@ -64,7 +64,7 @@ def expire(
 ) -> Expired:
     """Expire all content past its retention, by the options or ``limits`` of snapshots, in at most this many rounds.
 
-    Finishes interrupted removals first. Safe beside writers, readers and other expiries of the same table. Raises
+    Finishes interrupted removals first. Safe while others write, read or expire the same table. Raises
     CorruptFile if the needs of tags, branches and consumers are unknown.
     """
     chosen = limits or Limits.of_snapshots(ctx.options.retention)

@@ -1,7 +1,7 @@
 """The work after a commit, in Paimon's order: tags, partitions, consumers, snapshots and changelogs.
 
-Each part may be skipped or repeated, beside readers and writers. A ``write-only`` table is tidied by the job that
-compacts it.
+Each part may be skipped or repeated, while others read and write. The job that compacts a ``write-only`` table also
+tidies it.
 """
 
 from __future__ import annotations

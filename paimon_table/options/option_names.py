@@ -23,7 +23,7 @@ HONOURED = frozenset({
     "manifest.merge-optimize.enabled",
     # where the table is opened
     "path",
-    # snapshots always expire beside the commits
+    # snapshots always expire in parallel with commits
     "snapshot.expire.execution-mode",
 })  # fmt: skip
 """Exact names that are kept in the schema and only confirm what Tidemark does."""

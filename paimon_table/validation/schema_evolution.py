@@ -284,7 +284,7 @@ def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
     if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
         raise SchemaChangeRefused(
             f"column {name!r} cannot change from {schema.field(name).type} to {wanted}: it is part of the key, the "
-            "partition or the bucket key, which determine the place of rows. Write into a new table",
+            "partition or the bucket key. Write into a new table",
             column=name,
         )
     wanted, highest = number_new_fields(wanted, schema.highest_field_id)

@@ -31,7 +31,7 @@ _ATTEMPTS = 1_000
 
 
 RETRY = "retry-"
-"""Prefix of the directories of retries, which are beside those of queries."""
+"""Prefix of the directories of retries, which are next to those of queries."""
 
 REPLAY = "replay-"
 """Prefix of the directories of replays."""

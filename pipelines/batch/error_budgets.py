@@ -181,8 +181,8 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
         text = (
             f"{name.removeprefix(MALFORMED_PREFIX)}: nearly no line is a record: {newest.bad:,} of the newest "
             f"{newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Tidemark quarantined none of "
-            "these lines: dump the topic again with `kcat -J`, or leave the file out of source.files.path; "
-            "`max_bad_records: null` puts such lines into quarantine instead"
+            "these lines: dump the topic again with `kcat -J`, or leave the file out of source.files.path. To "
+            "quarantine such lines instead, set `max_bad_records: null`"
         )
     elif not isinstance(records.budget, NearlyAll):
         text = (

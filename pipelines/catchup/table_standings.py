@@ -46,7 +46,7 @@ def entry_of(sink: TableSink) -> Entry:
 
 
 def facts_now(own: OwnTables, pipeline: str, identifier: str, entry: Entry) -> TableFacts:
-    """A table as its files show it now, beside its entry; without its rules."""
+    """The entry of a table, and the table as its files show it now; without its rules."""
     position = newest_position(own.catalog.files(TableName.of(identifier)).snapshots, pipeline)
     return _with_files(own, TableFacts(identifier, entry, position))
 

@@ -178,9 +178,9 @@ class ColumnRules(ConfigModel):
     )
     add: Mapping[Text, Expression] = Field(
         default_factory=dict,
-        description="New columns, each an SQL expression over the columns of the source and `$op`, `$source_time`,"
-        " `$topic`, `$partition`, `$offset`, `$timestamp`, `$key`, `$headers`, `$database`, `$schema`, `$table`,"
-        " `$ingested_at`, `$position`, `$transaction`, `$total_order` and `$data_collection_order`.",
+        description="New columns, each an SQL expression over the columns of the source. It can also use `$op`,"
+        " `$source_time`, `$topic`, `$partition`, `$offset`, `$timestamp`, `$key`, `$headers`, `$database`, `$schema`,"
+        " `$table`, `$ingested_at`, `$position`, `$transaction`, `$total_order` and `$data_collection_order`.",
     )
     replace: Mapping[Text, Expression] = Field(
         default_factory=dict, description="Column of the source to the SQL expression that replaces it."

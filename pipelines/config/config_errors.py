@@ -149,7 +149,7 @@ def _open_keys(owner: type[ConfigModel], parent: KeyPath, file: YamlFile) -> set
 
 
 def _meant_keys(model: type[ConfigModel], errors: Iterable[ErrorDetails], file: YamlFile) -> Iterator[KeyPath]:
-    """The known keys next to the unknown ones: saying that these are missing would be the same mistake twice."""
+    """The known keys that unknown ones probably mean: reporting them as missing would name one mistake twice."""
     for details in errors:
         *parent, key = _key_path(details["loc"]) or ("",)
         owner = _model_at(model, tuple(parent)) if details["type"] == "extra_forbidden" else None

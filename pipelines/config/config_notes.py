@@ -21,8 +21,8 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     if removing:
         yield (
             f"'remove-record-on-delete' ({', '.join(removing)}): if one batch deletes a key and inserts it "
-            "again, columns that are NULL in the insert keep their old values, as in Paimon (docs/PARITY.md,"
-            " Partial-update and Aggregation). If this matters, use merge-engine deduplicate"
+            "again, columns that are NULL in the insert keep their old values, as in Paimon. To clear them, use "
+            "merge-engine deduplicate (docs/PARITY.md, Partial-update and Aggregation)"
         )
     masked = sorted({rule.into for rule in config.target_rules if rule.columns.mask})
     if masked:

@@ -70,9 +70,9 @@ goes to; `tidemark validate` prints the mode of each rule's tables. [PARITY.md](
 |---|---|---|---|
 | fixed buckets | `bucket: 4`, primary key with all partition columns | the size of the table or of its partitions \
 is known; the fastest one with a key | another number, or dynamic buckets, need `tidemark table rescale` |
-| dynamic buckets | `bucket: -1`, primary key with all partition columns | partitions grow, or differ much | one job \
-writes a partition at a time, with `dynamic-bucket.initial-buckets` (4) tasks side by side, whatever the parallelism \
-of the job; memory holds the hashes of the keys of the partitions in use |
+| dynamic buckets | `bucket: -1`, primary key with all partition columns | partitions grow, or differ much in size \
+| only one job at a time may write a partition; it uses `dynamic-bucket.initial-buckets` (4) parallel tasks, however \
+many cores it has; memory holds the hashes of the keys of the partitions in use |
 | dynamic buckets, rows move | `bucket: -1`, primary key without all partition columns | the partition column of a \
 row changes, and its key is unique in the whole table | one job writes the table; an index of all keys is on local \
 disks; `deduplicate` moves a row, `partial-update` and `aggregation` leave it in its partition, `first-row` drops \

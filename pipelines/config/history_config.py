@@ -20,7 +20,7 @@ class SoftDelete(ConfigModel):
     column: Text = Field(
         default="deleted_at",
         description="The column that Tidemark adds, TIMESTAMP_LTZ(3): the time of the delete in the source, or else "
-        "of the record; NULL in rows that are not deleted.",
+        "of the record. It is NULL in rows that are not deleted.",
     )
 
 

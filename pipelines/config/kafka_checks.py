@@ -161,7 +161,7 @@ def _store_mistake(options: Mapping[str, str], store: str, texts: tuple[str, ...
     elif text is not None and not is_pem:
         yield text, f"'{text}' is text in PEM: set {kind} to PEM"
     elif text is not None and (missing := [name for name in texts if name not in options]):
-        yield text, f"'{text}' needs {missing[0]} beside it"
+        yield text, f"'{text}' needs {missing[0]} too"
     if text is None and location not in options:
         for name in (kind, password):
             if name in options:

@@ -89,8 +89,8 @@ OF_TIDEMARK: Mapping[str, str] = {
     "auto.commit.interval.ms": "offsets live in the checkpoint and in the tables",
     "key.deserializer": "use `format`",
     "value.deserializer": "use `format`",
-    "group.id": "offsets live in the checkpoint and in the tables; `group_id` beside `options` also commits them "
-    "to Kafka",
+    "group.id": "offsets live in the checkpoint and in the tables. To commit them to Kafka too, set `group_id` next "
+    "to `options`",
     "group.protocol": "Tidemark gives the partitions to its tasks itself",
     "group.remote.assignor": "Tidemark gives the partitions to its tasks itself",
     "interceptor.classes": "Spark's Kafka source does not allow interceptors",

@@ -72,7 +72,7 @@ def _is_first_row(options: TableOptions) -> bool:
 
 
 def _beside(name: str, value: Callable[[TableOptions], object]) -> Callable[[TableOptions], str | None]:
-    return lambda options: None if value(options) is None else f"beside {name}, which replaces it"
+    return lambda options: None if value(options) is None else f"with {name}, which replaces it"
 
 
 _RULES = (

@@ -33,8 +33,8 @@ _REFUSED_WORDS = {
     (
         "default",
         "apply",
-    ): "no Paimon reader fills older rows with the default of a new column; set pause to fill them with a rebuild "
-    "(`tidemark replay --rebuild`), or ignore to leave them NULL",
+    ): "no Paimon reader fills older rows with the default of a new column. Set ignore to leave them NULL. To fill "
+    "them, set pause and rebuild the table (`tidemark replay --rebuild`)",
 }
 """Words that one may expect, and why this version does not have them."""
 
@@ -58,8 +58,8 @@ class SchemaChanges(ConfigModel):
     NOT_YET: ClassVar[Mapping[str, str]] = {
         "defaults": "use `default`",
         "comments": "use `comment`",
-        "recreated": "records do not show whether a table was recreated or got other columns, and events of the schema "
-        "change topic have no order relative to them. Write the new table into another `into`",
+        "recreated": "records do not show whether a table was recreated or got other columns. Events of the schema "
+        "change topic have no order relative to records. Write the new table into another `into`",
     }
 
     preset: Preset | None = Field(
@@ -91,7 +91,7 @@ class SchemaChanges(ConfigModel):
     )
     retype: Literal["cast", "to_string", "new_column", "pause"] | None = Field(
         default=None,
-        description="If no wider type holds both old and new values of a column, `cast` keeps its type; records "
+        description="If no wider type holds both old and new values of a column, `cast` keeps its type. Records "
         "whose values do not fit go to quarantine. `to_string` makes it STRING if its values can become texts, "
         "else it is `cast`. `new_column` stores new values in another column of the new type, such as `price_v2`. "
         "`pause` pauses the table.",

@@ -86,9 +86,9 @@ class TableRule(ConfigModel):
     on_change: OnChange | None = Field(
         default=None,
         description="With `mode: append`, updates and deletes have no row to change. With `fail` the table fails "
-        "at the first one (`on_table_failure`). `skip` skips and counts them. `log` stores every event as a row "
-        "that begins with these columns: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
-        "`event_op`, `event_time`, `event_topic`, `event_partition` and `event_offset`.",
+        "at the first one (`on_table_failure`). `skip` skips and counts them. `log` stores every event as a row. "
+        "Its first columns are `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), `event_op`, "
+        "`event_time`, `event_topic`, `event_partition` and `event_offset`.",
         json_schema_extra={"default": "fail"},
     )
     primary_key: tuple[Text, ...] | None = Field(

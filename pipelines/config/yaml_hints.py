@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 MAPPINGS = {
-    "match": "{ table: NAME }, beside it or instead of it schema, database, topic",
+    "match": "{ table: NAME }, with or instead of it schema, database, topic",
     "trigger": "{ interval: 60s }",
     "catalog": "{ warehouse: DIRECTORY }",
     "kafka": "{ bootstrap_servers: 'HOST:PORT', topics: [TOPIC] }",

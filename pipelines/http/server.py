@@ -1,4 +1,4 @@
-"""An HTTP server beside a run: it takes its port before anything else starts, and answers on a separate thread."""
+"""The HTTP server of a run: it takes its port before anything else starts, and answers on a separate thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidemark compact`: a job beside pipelines that compacts the tables of a warehouse, once or repeatedly.
+"""`tidemark compact`: a job that compacts the tables of a warehouse, once or repeatedly, while pipelines run.
 
 The job compacts one table after the other, as `tidemark table compact` does, in separate snapshots. For write-only
 tables it also runs expiry, as Paimon's compaction jobs do. The published snapshots of a round stay, however the round

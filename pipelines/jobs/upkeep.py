@@ -147,8 +147,8 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
         last = max((last for d in found.damages for branch, _, last in d.needs.spans if branch is None), default=0)
         if last:
             steps.append(
-                f"time travel to the snapshots above, up to {last}, fails, and so does reading their changelog; "
-                f"'tidemark table expire {root}' removes them once they are old enough"
+                f"time travel to the snapshots above, up to {last}, fails, and so does reading their changelog. "
+                f"Once they are old enough, 'tidemark table expire {root}' removes them"
             )
         return [*steps, _BACKUP]
     steps = [

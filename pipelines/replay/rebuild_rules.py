@@ -91,12 +91,11 @@ def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str
 def _check_may_change(config: PipelineConfig, identifier: str, name: str) -> None:
     if name in OF_MERGING:
         return
-    remedy = "rescale the table first (tidemark table rescale)" if name == BUCKET else "take it back"
+    remedy = "Rescale the table first (tidemark table rescale)" if name == BUCKET else "Undo the change"
     raise ConfigError(
         f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do. "
         f"It can change how rows are merged ({', '.join(OF_MERGING[:2])} and the like), not their keys, partitions and "
-        f"buckets; {remedy}, or write"
-        " into a new table (another `into`, with `backfill: true`)",
+        f"buckets. {remedy}, or write into a new table (another `into`, with `backfill: true`)",
         option=name,
     )
 

@@ -192,8 +192,8 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
     if missing:
         raise ConfigError(
             f"{option}: {', '.join(first_of(missing, _SHOWN, 'partitions'))}: feeds the table and is not named, so"
-            ' the replay would begin at its first record. Give each partition an offset, a time or "earliest"; "*"'
-            " stands for the partitions of a topic that are not named, such as"
+            ' the replay would begin at its first record. Give each partition an offset, a time or "earliest".'
+            ' "*" stands for all other partitions of a topic. Example:'
             ' {"topic": {"0": 42, "*": "2024-05-01T12:00:00Z"}}'
         )
 

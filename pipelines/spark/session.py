@@ -122,7 +122,7 @@ def _hand_on_code(context: SparkContext, *, is_elsewhere: bool, is_joined: bool)
     """
     if not is_elsewhere and not is_joined:
         return
-    # Spark's process for a source runs next to the driver and gets no files.
+    # Spark's process for a source runs on the driver's machine and gets no files.
     path = context.environment.get("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     if is_elsewhere:
         context.addArchive(f"{code_archive()}#{_CODE}")

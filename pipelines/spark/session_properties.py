@@ -35,7 +35,7 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
     # An overloaded machine takes longer than Spark's 15 s to connect two processes.
     "spark.python.authenticate.socketTimeout": "120s",
-    # Names that Spark masks in its logs, its event log and its web page, besides its own defaults.
+    # Names that Spark masks in its logs, its event log and its web page, in addition to its own defaults.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|credential|jaas|keystore[.]key",
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|credential|jaas|keystore[.]key",
 }

@@ -63,9 +63,9 @@ def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:
     for name, t in rule.order_columns:
         if table.schema.has_column(name) and table.schema.field(name).type != t:
             raise ConfigError(
-                f"table {identifier} exists and has {name} as {sql(table.schema.field(name).type)}; {_said_by(rule)}"
-                f" stores {sql(t)} there: rename the column in the connector, and write into a new table (another"
-                " `into`)"
+                f"table {identifier} exists and has {name} as {sql(table.schema.field(name).type)}, but "
+                f"{_said_by(rule)} stores {sql(t)} there. Rename the column in the connector, and write into a new "
+                "table (another `into`)"
             )
 
 

@@ -89,7 +89,7 @@ def continuation_of(identifier: str, options: Mapping[str, str]) -> Continuation
     except ValueError as error:
         raise ConfigError(
             f"table {identifier}: option {OPTION} is damaged, so Tidemark cannot tell which records belong to the "
-            "table: set it to the value of an earlier schema of the table (tidemark table schemas)",
+            "table. Set it to its value in an earlier schema (tidemark table schemas)",
             option=OPTION,
         ) from error
 

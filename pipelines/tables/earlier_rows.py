@@ -74,7 +74,7 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
 
 
 def _check_key(replaced: Collection[str], begun: Collection[str], plan: RulePlan) -> None:
-    """Raise ConfigError for another mask or expression of a key column: the old rows would stay beside the new ones.
+    """Raise ConfigError for another mask or expression of a key column: the table would keep both old and new rows.
 
     The same holds for rows from before a mask or an expression ``begun``.
     """

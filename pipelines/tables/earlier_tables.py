@@ -35,8 +35,8 @@ _OLD_ROWS_STAY = (
     "hold, drop the table first. Also drop it if it has no primary key or aggregates: it would count records twice"
 )
 _GOES_ON = (
-    "%s: written under another checkpoint; on_lost_checkpoint restart continues at the offsets of `start`, which "
-    "are not below the table's position: keep the table, its rows are not read again"
+    "%s: written under another checkpoint; on_lost_checkpoint restart continues at the offsets of `start`. They "
+    "are not below the table's position, so Tidemark does not reread its rows: keep the table"
 )
 
 _NO_RULE = "no rule matches its source tables: it misses records until one does, then resume it"

@@ -152,7 +152,7 @@ def preview_findings(
 
 
 _WITHOUT_ROWS = (SKIPS["tombstones"], SKIPS["control"])
-"""The records that a sample may have besides those that should give rows."""
+"""The records of a sample that need not give rows."""
 
 
 def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:

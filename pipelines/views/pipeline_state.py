@@ -130,7 +130,7 @@ class PipelineState(BatchObserver):
                     counts.beside_rows, counts.slice_s = 0, None
 
     def slice_done(self, name: str, report: BatchReport, opened: OpenTable | None) -> None:
-        """Count a slice alongside the stream in a table; without ``opened``, in another table for its sake."""
+        """Count a slice alongside the stream for a table; without ``opened``, it wrote the branch of a rebuild."""
         rows = [table for table in report.tables if table.identifier == name]
         with self._lock:
             counts = self._tables.setdefault(name, TableCounts())

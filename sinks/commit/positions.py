@@ -104,7 +104,7 @@ class Position:
     departed: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Rows that moved to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
     writer: str = field(default="", compare=False)
-    """The committer under the checkpoint: its stream, or work beside it that counts batches from 0."""
+    """The committer under the checkpoint: its stream, or work alongside the stream that counts batches from 0."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The topic ids of the offsets, as far as they are known."""
     commit_count: int = 0

@@ -25,8 +25,8 @@ Unsent: TypeAlias = Mapping[tuple[str, Became], int]
 """Counts of values by column and replacement; values that are known for certain do not count."""
 
 _WHY = {
-    Became.NULL: "The table has no earlier row of these keys: their earlier records are left out by `where`, in "
-    "quarantine, or older than the first record read. Or the column got another type, and its values are in the "
+    Became.NULL: "The table has no earlier row of these keys. Their earlier records did not match `where`, are in "
+    "quarantine, or precede the first record read. Or the column got another type, and its values are in the "
     "column of the former type",
     Became.NULL_KEY_CHANGED: "The primary key changed, and Tidemark does not know the row under the old key. Either "
     "`where` left it out, or its records are in another partition of the topic and come later",

@@ -25,7 +25,7 @@ from sources.avro.writer_schema import AvroKind, Node
 from sources.values.json_values import json_text
 
 _MANY_ITEMS = 1000
-"""Arrays of more items are read one by one: walking them side by side with short ones does not pay."""
+"""Arrays of more items are read one by one: walking them in parallel with short ones does not pay."""
 _WIDTHS = {AvroKind.NULL: 0, AvroKind.BOOLEAN: 1, AvroKind.FLOAT: 4, AvroKind.DOUBLE: 8}
 
 

@@ -1,4 +1,4 @@
-"""The bytes of many Avro values side by side, and look-ups in them at many places at once.
+"""The bytes of many Avro values in one buffer, and look-ups at many places of it at once.
 
 Each value is a lane. Nothing here raises for bytes that are not a value of their schema: the lane is marked as
 doubtful, and stays inside the buffer. ``exact_values`` reads a doubtful lane.

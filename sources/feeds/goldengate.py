@@ -59,7 +59,7 @@ _ENVELOPE = (
     "xid",
 )
 _FLAT = (
-    "op {op} without before and after: the record has its columns beside op_type; set format=json in the handler of "
+    "op {op} without before and after: the record has its columns next to op_type; set format=json in the handler of "
     "GoldenGate, not json_row"
 )
 

@@ -224,8 +224,15 @@ def _earlier_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_ke
     now, keyed = ", ".join(fields), ", ".join(primary_key)
     return (
         f"{named_by} is ({now}), as before the primary key of the source table became ({keyed}): the record is late, "
-        f"and table {rule.table} may have newer rows; if the source table has gone back to this key, write it into a "
-        f"new table: another `into`, primary_key: [{now}], and `backfill: true` or a new snapshot of the connector"
+        f"and table {rule.table} may have newer rows. If the source table again has this key, {_into_new(now)}"
+    )
+
+
+def _into_new(key: str) -> str:
+    """The remedy if the source table has another key than its Paimon table."""
+    return (
+        f"write it into a new table. Set another `into`, primary_key: [{key}], and `backfill: true` (or make a new "
+        "snapshot of the connector)"
     )
 
 
@@ -240,9 +247,8 @@ def _changed_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_ke
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     text = (
         f"{named_by} {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows with "
-        "different keys would overwrite each other. If the primary key of the source table has changed, write it "
-        f"into a new table: another `into`, primary_key: [{now}], and `backfill: true` or a new snapshot of the "
-        "connector"
+        "different keys would overwrite each other. If the primary key of the source table has changed, "
+        f"{_into_new(now)}"
     )
     if set(fields) < set(primary_key):
         text += f". If ({keyed}) is meant, set primary_key: [{keyed}] in the rule"

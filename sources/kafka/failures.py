@@ -141,8 +141,8 @@ def _of_login(servers: str, names: set[str], text: str, causes: Sequence[Cause])
         )
     if "JAAS" in text:
         return ConfigError(
-            f"sasl.jaas.config under {_OPTIONS} is missing or cannot be read: it must look like MODULE required "
-            'username="..." password="..."; with values in double quotes and a semicolon at the end'
+            f"sasl.jaas.config under {_OPTIONS} is missing or cannot be read. It must look like this, with the quotes "
+            'and the semicolon: MODULE required username="..." password="...";'
         )
     return None
 

@@ -124,9 +124,8 @@ class KafkaSlices:
         if losses and not self._settings.goes_on_after_loss:
             raise RecordsLost(
                 f"Kafka no longer holds the records that the table misses: {loss_words(losses)}. Fill the table "
-                "from another copy"
-                " of the source, or set `on_data_loss: continue` to continue without them (rows that no later"
-                " record changes stay as they are)"
+                "from another copy of the source. To continue without them, set `on_data_loss: continue`; their "
+                "rows then keep old values until later records change them"
             )
         self._pass_over(losses)
         first = {place: held.begin for place, held in bounds.items()}

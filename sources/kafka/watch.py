@@ -101,8 +101,8 @@ class KafkaWatch:
         self._told_s = now_s
         log.warning(
             "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. The query gives up after about %s s within a"
-            " batch, %s s between two (default.api.timeout.ms under source.kafka.options sets how long); "
-            "Tidemark then restarts the query, for up to retry.max_elapsed",
+            " batch, or %s s between two (default.api.timeout.ms under source.kafka.options). Tidemark then restarts "
+            "it, for up to retry.max_elapsed",
             self._pipeline,
             now_s - self._silent_since_s,
             error,

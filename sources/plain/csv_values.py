@@ -152,8 +152,8 @@ def _fields(line: str, options: CsvOptions) -> tuple[str | None, ...]:
         found = field.match(line, at)
         if found is None:
             raise MalformedRecord(
-                f"value is not one line of CSV: field {len(fields) + 1} has a quote that does not end, text after its "
-                f"quotes, or a newline outside of quotes"
+                f"value is not one line of CSV: field {len(fields) + 1} has an unclosed quote, text after its closing "
+                "quote, or a newline outside of quotes"
             )
         quoted, plain, more = found.groups()
         if quoted is not None:

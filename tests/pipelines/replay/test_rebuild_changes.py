@@ -69,7 +69,7 @@ def test_the_new_rows_read_the_same_before_their_options_are_there(
     ("options", "reason"),
     [
         ({"bucket": "3"}, "changes option 'bucket', which a rebuild cannot do"),
-        ({"bucket-function.type": "mod"}, "not their keys, partitions and buckets; take it back, or write into a new"),
+        ({"bucket-function.type": "mod"}, "keys, partitions and buckets. Undo the change, or write into a new"),
         ({"merge-engine": "partial-update", "fields.w.sequence-group": "n"}, "names column 'w' in option"),
     ],
     ids=["bucket", "function", "column"],

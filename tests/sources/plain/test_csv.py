@@ -76,7 +76,7 @@ def test_lines_that_do_not_fit_go_to_quarantine_alone(tmp_path: Path) -> None:
     assert [*pipeline.bad] == [2 * n for n in range(len(bad))]
     assert pipeline.bad[0] == "value has 2 fields, and `columns` of the format names 3"
     assert pipeline.bad[8] == (
-        "value is not one line of CSV: field 3 has a quote that does not end, text after its quotes, or a newline "
+        "value is not one line of CSV: field 3 has an unclosed quote, text after its closing quote, or a newline "
         "outside of quotes"
     )
 
