@@ -1,7 +1,7 @@
-"""Which tables need the old row of an update, -U, before the new one, and which tables refuse retracts.
+"""Which tables need the old row (-U) of an update before the new one, and which tables refuse retracts.
 
-Aggregation adds every row. So an update is correct only if its old row is retracted first, which not every function
-supports. Sequence groups of partial-update get no -U: a flush with the new row would lose it.
+Aggregation adds every row. So an update is correct only if a -U first retracts the old row, which not every function
+supports. Sequence groups of partial-update get no -U, because a flush that also has the new row would lose it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paimon_table.schema.table_schema import TableSchema
 def can_retract(schema: TableSchema, options: TableOptions) -> bool:
     """Whether the table aggregates and accepts a -U row in all its columns (functions may ignore it).
 
-    False where a -U would be dropped (``ignore-delete``) or take its kind from a column (``rowkind.field``).
+    False if the table drops a -U (``ignore-delete``) or takes the row kind from a column (``rowkind.field``).
     """
     if options.ignore_delete or options.rowkind_field is not None:
         return False
@@ -33,14 +33,14 @@ class RefusedDeletes:
 
     reason: str
     columns: tuple[str, ...] = ()
-    """Only a -D with a value in one of these columns does so; without columns every -D does."""
+    """Only a -D with a value in one of these columns has this effect; if empty, every -D has it."""
 
 
 def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDeletes | None:
-    """The reason why the engine refuses deletes (-D), found before any is stored.
+    """Why the engine refuses deletes (-D). The check needs no stored row.
 
-    None if the engine accepts them, or if they are dropped earlier. Also None with ``rowkind.field``, where a column
-    marks the deletes, and with groups that remove rows, where only a -D older than its row fails.
+    None if the engine accepts deletes, or if the table drops them earlier. Also None with ``rowkind.field``, where a
+    column marks the deletes, and with groups that remove rows, where only a -D older than its row fails.
     """
     if options.ignore_delete or options.rowkind_field is not None:
         return None
@@ -55,7 +55,7 @@ def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDelete
 
 
 def takes_update_before(schema: TableSchema, options: TableOptions) -> bool:
-    """Whether a stored -U leaves its key readable."""
+    """Whether the key of a stored -U stays readable."""
     if options.merge_engine == "aggregation":
         return not _not_retracting(schema, options)
     return options.merge_engine != "partial-update" or _of_partial_update(schema, options) is None
@@ -90,7 +90,7 @@ def _of_functions(names: list[str], columns: tuple[str, ...] = ()) -> RefusedDel
         return None
     options = ", ".join(f"fields.{name}.ignore-retract" for name in names)
     return RefusedDeletes(
-        f"the aggregate function of {', '.join(names)} cannot take a delete back: set {options} to leave the values as"
-        " they are, or ignore-delete to leave deletes out",
+        f"the aggregate function of {', '.join(names)} cannot retract a delete: set {options} to keep the values, or "
+        "ignore-delete to drop deletes",
         columns,
     )

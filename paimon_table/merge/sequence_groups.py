@@ -1,8 +1,8 @@
 """Sequence groups: which version of a key is the newest for some of its columns.
 
-Implements Paimon's comparison of sequence groups: the sequence columns of a group in the order in which the option
-names them, ascending, NULL first. A row with NULL in all sequence columns says nothing about the group. Of equal rows
-the later one counts.
+Implements Paimon's comparison of sequence groups. It compares the sequence columns of a group in the order of the
+option, ascending, NULL first. A row with NULL in all sequence columns does not change the group. If two rows are equal,
+the later one wins.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from paimon_table.rows.words import U64, Indices, Word, exact_words, normal_form
 
 @dataclass(frozen=True, slots=True)
 class GroupSequence:
-    """The sequence of one group for rows in merge order."""
+    """The sequences of one group, for rows in merge order."""
 
     has_value: Mask
     """Whether any of the sequence columns is not NULL."""
     words: tuple[Word, ...]
-    """Sort like the sequence columns, most significant first."""
+    """Words that sort like the sequence columns, most significant first."""
 
     def at(self, keep: Mask) -> GroupSequence:
-        """The sequence of some of the rows."""
+        """The sequences of the rows to ``keep``."""
         return GroupSequence(self.has_value[keep], tuple(Word(w.values[keep], w.bits) for w in self.words))
 
     def newest(self, starts: Indices) -> Indices:
-        """Position of the newest row of each key that begins at ``starts``; -1 where no row has a sequence."""
+        """Position of the newest row of each key that begins at ``starts``; -1 if no row of the key has a sequence."""
         lengths = np.diff(starts, append=len(self.has_value))
         candidate = self.has_value
         for word in self.words:
@@ -40,9 +40,9 @@ class GroupSequence:
         return last_marked(candidate, starts)
 
     def late(self, key_number: Indices) -> Mask:
-        """Rows with a lower sequence than the row of their key before; rows without a sequence do not count.
+        """Rows with a lower sequence than the previous row of their key; rows without a sequence do not count.
 
-        A key without late rows has all its rows in the order of the group.
+        If a key has no late rows, all its rows are in the order of the group.
         """
         at = np.flatnonzero(self.has_value)
         equal = key_number[at[1:]] == key_number[at[:-1]]
@@ -70,7 +70,7 @@ class GroupSequence:
 
 
 def group_sequence(rows: pa.Table, group: SequenceGroup, indices: Indices) -> GroupSequence:
-    """The sequence of a group for the rows with these numbers, in this order."""
+    """The sequences of a group for the rows at ``indices``, in this order."""
     at = pa.array(indices)
     columns = [normal_form(rows.column(name)).take(at) for name in group.sequence]
     has_value = np.zeros(len(indices), np.bool_)
@@ -86,7 +86,7 @@ def _largest(word: Word, starts: Indices) -> U64:
     if word.bits + key_bits > 64:
         reduced: U64 = np.maximum.reduceat(word.values, starts)
         return reduced
-    # Key and word in one number: a running maximum is several times faster than one reduction per key.
+    # One number holds key and word: a running maximum is several times faster than one reduction per key.
     is_first = np.zeros(len(word.values), np.uint64)
     is_first[starts] = 1
     keyed = (np.cumsum(is_first, dtype=np.uint64) << np.uint64(word.bits)) | word.values

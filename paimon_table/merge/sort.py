@@ -1,8 +1,8 @@
-"""The order in which rows are merged: by key, then user sequence, then sequence number, retracts before adds.
+"""The merge order of rows: by key, then user sequence, then sequence number, retracts before adds.
 
-Implements Paimon's total order of records with equal key (NULL keys and NULL user sequences first, also when the user
-sequence is descending). "Last of its key in this order" means newest. With ``sequence.auto-padding`` = row-kind-flag,
-an option of Paimon before 0.9, a -U comes before other rows of the same user sequence, whatever the sequence numbers.
+Implements Paimon's total order of records with equal keys. NULL keys and NULL user sequences come first, even if the
+user sequence is descending. The last row of a key is its newest. With ``sequence.auto-padding`` = row-kind-flag, an
+option of Paimon before 0.9, a -U precedes other rows of the same user sequence, whatever the sequence numbers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import arrow_type
 
 NormalKey = tuple[tuple[bool, Any], ...]
-"""One key for comparing with others of the same table: a pair (is not NULL, value) per key column."""
+"""One key, comparable with other keys of the same table: a pair (is not NULL, value) per key column."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """Rows in merge order: ``indices`` sorts them, ``starts`` are the positions in ``indices`` where a key begins."""
+    """Rows in merge order: ``indices`` sorts them, ``starts`` are the positions in ``indices`` where keys begin."""
 
     indices: Indices
     starts: Indices
 
     @property
     def ends(self) -> Indices:
-        """Position of the last row of each key."""
+        """The position of the last row of each key."""
         return np.append(self.starts[1:], len(self.indices))[: len(self.starts)] - 1
 
     def key_number(self) -> Indices:
@@ -62,7 +62,7 @@ class KeyOrder:
     """Sorts and compares rows of one table; keys are the value columns of the trimmed primary key."""
 
     def __init__(self, schema: TableSchema, options: TableOptions, prefix: int | None = None) -> None:
-        """With ``prefix`` only this many first columns of the key count: rows may share such a key."""
+        """With ``prefix`` only that many leading columns of the key count, so several keys of the table may be equal."""
         self.key_names: tuple[str, ...] = schema.trimmed_primary_keys[:prefix]
         self.key_types = tuple(f.type for f in schema.key_fields)[:prefix]
         self.is_prefix = prefix is not None
@@ -89,7 +89,7 @@ class KeyOrder:
         return KeyGroups(indices, np.flatnonzero(is_first))
 
     def sort_versions(self, rows: pa.Table, key_number: Indices) -> KeyGroups:
-        """As ``sort`` where the keys are known already: row i belongs to key ``key_number[i]``, dense from 0."""
+        """As ``sort``, with known keys: row i belongs to key ``key_number[i]``, dense from 0."""
         indices = sort_words(column_words(pa.array(key_number)).words)
         is_first = np.ones(len(indices), np.bool_)
         is_first[1:] = _changes(key_number[indices])
@@ -98,11 +98,11 @@ class KeyOrder:
         return KeyGroups(indices, np.flatnonzero(is_first))
 
     def distinct(self, keys: pa.Table) -> tuple[Indices, Indices]:
-        """Row numbers of one row per key, sorted by key, and for every row the number of its key in that list."""
+        """One row number per key, sorted by key, and for every row the number of its key in that list."""
         return distinct_keys(keys.select(list(self.key_names)))
 
     def _order_versions(self, rows: pa.Table, indices: Indices, is_first: npt.NDArray[np.bool_]) -> Indices:
-        """Put the rows of each key into version order; they come in any order."""
+        """Put the rows of each key, which may be in any order, into version order."""
         shared = ~is_first
         shared[:-1] |= ~is_first[1:]
         positions = np.flatnonzero(shared)
@@ -134,7 +134,7 @@ class KeyOrder:
         return _key_of([normal_form(rows.column(name).slice(position, 1)) for name in self.key_names], 0)
 
     def file_key(self, serialized: bytes) -> NormalKey:
-        """The key of a serialized row (arity prefix included), as ``min_key`` and ``max_key`` of a data file."""
+        """The key of a serialized row with its arity prefix, such as ``min_key`` and ``max_key`` of a data file."""
         key = self._key_cache.get(serialized)
         if key is None:
             values = deserialize_row(serialized, self._stored_types)[: len(self.key_types)]
@@ -181,7 +181,7 @@ def _sort_keys(keys: Sequence[pa.Array]) -> tuple[Indices, npt.NDArray[np.bool_]
 def _break_ties(
     keys: Sequence[pa.Array], indices: Indices, is_first: npt.NDArray[np.bool_]
 ) -> tuple[Indices, npt.NDArray[np.bool_]]:
-    """Order rows whose words are equal by their whole key; usually they are versions of one key already."""
+    """Order rows with equal words by their whole key. Usually they are versions of one key, and keep their order."""
     shared = ~is_first
     shared[:-1] |= ~is_first[1:]
     positions = np.flatnonzero(shared)
@@ -212,7 +212,7 @@ def _changes(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
 
 
 def _differs_from_previous(normal: pa.Array) -> npt.NDArray[np.bool_]:
-    """True where a value differs from the value of the row before; NULL equals NULL; the first row always differs."""
+    """True where a value differs from that of the previous row. NULL equals NULL; the first row always differs."""
     differs = np.ones(len(normal), np.bool_)
     if pa.types.is_integer(normal.type) and normal.null_count == 0:
         differs[1:] = _changes(integers(normal))

@@ -1,7 +1,7 @@
 """Which versions of a key count in compactions that look up older values.
 
-Implements the choice of Paimon's lookup merge. A row that such a compaction wrote to a level above 0 was merged with
-the rows of the levels above it. So those older rows must not be merged a second time.
+Implements the choice of Paimon's lookup merge. When such a compaction writes a row to a level above 0, it has already
+merged the row with the older rows of higher levels. So those rows must not be merged a second time.
 """
 
 from __future__ import annotations

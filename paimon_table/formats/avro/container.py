@@ -1,12 +1,12 @@
 """Avro object container files with exact control of the schema text.
 
-Implements the container of the Avro specification: header, then blocks that are compressed with the codec that the
-header names. fastavro encodes and decodes the records. This module writes the container itself, so that the stored
-schema is exactly Java's text and equal records give equal bytes.
+Implements the container of the Avro specification: a header, then blocks compressed with the codec of the header.
+fastavro encodes and decodes the records. This module writes the container itself, so that the stored schema is exactly
+Java's text and equal records give equal bytes.
 
-Damage is detected as far as the format allows. Frames of zstandard have a checksum, which every reader verifies. The
-sync marker, which may be any 16 bytes, is a hash of the header and of the file's name. The key ``tidemark.file`` of the
-header marks such files. Containers of other writers have neither, and are read without these checks.
+Reads detect damage as far as the format allows. Every reader verifies the checksum of a zstandard frame. Avro allows
+any 16 bytes as the sync marker: here it is a hash of the header and the file name, and the header key
+``tidemark.file`` announces it. Containers of other writers lack this key, and reads skip these checks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
 
 
 class MalformedContainer(Exception):
-    """The bytes are not an avro container, or a damaged one."""
+    """The bytes are not an Avro container, or the container is damaged."""
 
 
 # ---------------------------------------------------------------- writing
@@ -49,7 +49,7 @@ class MalformedContainer(Exception):
 def write_container(
     schema: Mapping[str, Any], parsed: Any, records: Iterable[Mapping[str, Any]], codec: str, file_name: str = ""
 ) -> bytes:
-    """One container in memory; ``parsed`` is fastavro's form of ``schema``; ``codec`` is one of ``DECOMPRESS``."""
+    """The bytes of one container. ``parsed`` is fastavro's form of ``schema``; ``codec`` is one of ``DECOMPRESS``."""
     out = io.BytesIO()
     ContainerWriter(out, schema, codec, file_name=file_name).write(parsed, records)
     return out.getvalue()
@@ -66,7 +66,7 @@ class ContainerWriter:
         zstd_level: int = _ZSTD_LEVEL,
         file_name: str = "",
     ) -> None:
-        """``file_name`` is the name under which the container must be read; empty for any name."""
+        """Readers accept the container only under ``file_name``; if it is empty, under any name."""
         self._out = out
         self._codec = codec
         self._zstd_level = zstd_level
@@ -79,7 +79,7 @@ class ContainerWriter:
         out.write(header.getvalue())
 
     def write(self, parsed: Any, records: Iterable[Mapping[str, Any]]) -> None:
-        """Encode records with a schema of fastavro's and write them as blocks."""
+        """Encode records with a schema that fastavro has parsed, and write them as blocks."""
         block = io.BytesIO()
         count = 0
         for record in records:
@@ -106,7 +106,7 @@ class ContainerWriter:
 
 
 def read_container(data: bytes, file_name: str = "") -> list[Any]:
-    """All records of a container with a codec of ``DECOMPRESS``; MalformedContainer otherwise."""
+    """All records of a container. Raises MalformedContainer, also for codecs that are not in ``DECOMPRESS``."""
     reader = ContainerReader(io.BytesIO(data), file_name)
     decode = _decoder(reader.schema_text)
     if decode is None:
@@ -118,7 +118,7 @@ def read_container(data: bytes, file_name: str = "") -> list[Any]:
 
 
 def read_slices(data: bytes, schema: Mapping[str, Any], file_name: str = "") -> list[tuple[Any, bytes]] | None:
-    """As ``read_container``, each record with its bytes; None for a container with another schema than this one."""
+    """As ``read_container``, each record with its encoded bytes; None if the container has a different schema."""
     reader = ContainerReader(io.BytesIO(data), file_name)
     decode = _decoder(reader.schema_text)
     if decode is None or reader.schema_text != _schema_text(schema):
@@ -132,10 +132,9 @@ def read_slices(data: bytes, schema: Mapping[str, Any], file_name: str = "") -> 
 def read_rows(
     data: bytes, row: type[R], paths: Mapping[str, Path], optional: Collection[str], file_name: str = ""
 ) -> list[R]:
-    """All records of a container as rows, whose fields are the values at the ``paths``; arrays are tuples.
+    """All records of a container as rows, whose fields are the values at the ``paths``; arrays become tuples.
 
-    A path that ends in an ``optional`` name may be missing; its value is None then. Raises MalformedContainer as all
-    readers.
+    If a record lacks a path that ends in an ``optional`` name, the value is None. Raises MalformedContainer.
     """
     reader = ContainerReader(io.BytesIO(data), file_name)
     plain = _checked(lambda: _plain(reader.schema_text))
@@ -185,7 +184,7 @@ def _sliced(decode: DecodeRecord, block: Block) -> list[tuple[Any, bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some records as they are encoded, no longer compressed."""
+    """Encoded records, after decompression."""
 
     record_count: int
     data: bytes
@@ -195,7 +194,7 @@ class Block:
 class _Header:
     schema_text: bytes
     schema: Any
-    """Of records that are not null, as fastavro wants it."""
+    """The schema of non-null records, as fastavro has parsed it."""
     is_nullable: bool
     """Whether records are the second branch of a union with null."""
     decompress: Callable[[bytes], bytes]
@@ -203,13 +202,13 @@ class _Header:
 
 
 class ContainerReader:
-    """An open container; times and decimals come as the integers and bytes that are stored.
+    """An open container; it returns times and decimals as their stored integers and bytes.
 
-    Raises MalformedContainer, here or while the blocks are read.
+    The constructor and the reads of blocks raise MalformedContainer.
     """
 
     def __init__(self, source: BinaryIO | pa.NativeFile, file_name: str = "") -> None:
-        """``file_name`` is the name under which the container was found, empty when it has none."""
+        """``file_name`` is the name of the container; empty if it has none."""
         self._source = source
         self._file_name = file_name
         self._header: _Header = _checked(self._read_header)
@@ -241,7 +240,7 @@ class ContainerReader:
 
     def _read_header(self) -> _Header:
         if self._source.read(len(_MAGIC)) != _MAGIC:
-            raise MalformedContainer("it does not begin as an avro file")
+            raise MalformedContainer("it does not begin like an Avro file")
         header: Any = fastavro.schemaless_reader(self._source, _HEADER, None)
         name = header.get(_FILE_KEY, b"").decode()
         if name and self._file_name and name != self._file_name:
@@ -293,14 +292,14 @@ _DAMAGES = (
     AttributeError,
     OverflowError,
     RecursionError,
-    MemoryError,  # a size far beyond the end of the file
-    SystemError,  # what pyarrow's streams raise for negative sizes
+    MemoryError,  # for a size far beyond the end of the file
+    SystemError,  # from pyarrow's streams, for negative sizes
     OSError,
     zlib.error,
     fastavro.schema.SchemaParseException,
     fastavro.schema.UnknownType,
 )
-"""The errors of decoding for damaged bytes."""
+"""The errors that decoding raises for damaged bytes."""
 
 
 def _checked(read: Callable[[], T]) -> T:
@@ -311,7 +310,7 @@ def _checked(read: Callable[[], T]) -> T:
 
 
 def _read_long(source: BinaryIO | pa.NativeFile, first: bytes) -> int:
-    """A zigzag number of variable length whose first byte has been read."""
+    """A variable-length zigzag number; the caller has read its ``first`` byte."""
     data = first
     while data[-1] & 0x80:
         data += source.read(1) or b"\0"
@@ -330,7 +329,7 @@ def _plain(schema_text: bytes) -> str:
 
 
 def without_logical_types(schema: Any) -> Any:
-    """The schema without logical types: times stay the integers that are stored."""
+    """The schema without logical types, so that times stay their stored integers."""
     if isinstance(schema, list):
         return [without_logical_types(item) for item in schema]
     if isinstance(schema, dict):
