@@ -62,7 +62,7 @@ class KeyOrder:
     """Sorts and compares rows of one table; keys are the value columns of the trimmed primary key."""
 
     def __init__(self, schema: TableSchema, options: TableOptions, prefix: int | None = None) -> None:
-        """With ``prefix`` only that many leading columns of the key count, so several keys of the table may be equal."""
+        """With ``prefix`` only that many leading columns of the key count, so keys of different rows may be equal."""
         self.key_names: tuple[str, ...] = schema.trimmed_primary_keys[:prefix]
         self.key_types = tuple(f.type for f in schema.key_fields)[:prefix]
         self.is_prefix = prefix is not None

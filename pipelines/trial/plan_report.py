@@ -100,7 +100,7 @@ def _sample_words(sample: Sample) -> str:
     return f"Sample: {sample.record_count:,}{of}{more} records from {topics}"
 
 
-_ACTIONS = {"create": "Make", "change": "Change", "keep": "Keep"}
+_ACTIONS = {"create": "Create", "change": "Change", "keep": "Keep"}
 
 
 def _table_lines(table: TablePreview) -> Iterator[str]:

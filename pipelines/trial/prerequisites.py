@@ -86,7 +86,7 @@ def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
 
 
 def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]:
-    """Findings about the topics: missing rights, records that are lost or soon may be."""
+    """Findings about the topics: missing permissions, records that are lost or soon may be."""
     for topic, why in sample.unreadable.items():
         yield Finding("error", f"topic {topic} cannot be read: {why}")
     checkpoint, kafka = Checkpoint(config), config.source.kafka

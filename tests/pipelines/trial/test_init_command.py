@@ -267,8 +267,8 @@ def test_records_that_name_their_tables_and_keys_get_a_table_with_a_key_for_each
     assert f"  format: {format_}\n" in file.read_text()
     plan = tidemark("plan", file)
     assert plan.returncode == 3
-    made = [line for line in plan.stdout.splitlines() if line.startswith("Make table")]
-    assert made == ["Make table lake.items from cdc", "Make table lake.orders from cdc"]
+    made = [line for line in plan.stdout.splitlines() if line.startswith("Create table")]
+    assert made == ["Create table lake.items from cdc", "Create table lake.orders from cdc"]
     assert plan.stdout.lower().count("primary key (`id`)") == 2
 
 

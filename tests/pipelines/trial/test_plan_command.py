@@ -83,7 +83,7 @@ def test_a_table_that_would_be_made_is_shown_with_its_rows(tmp_path: Path) -> No
         " on_bad_record quarantine, on_lost_checkpoint resume, otherwise skip",
         f"Sample: 2 records from {TOPIC}; nothing is written",
         "",
-        f"Make table lake.orders from {TOPIC}",
+        f"Create table lake.orders from {TOPIC}",
         "  CREATE TABLE `lake`.`orders` (",
         "    `id` BIGINT NOT NULL,  -- guessed from values",
         "    `n` INT,  -- declared",
