@@ -2,8 +2,11 @@
 
 import os
 from functools import cache
+from itertools import count
+from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 import typer.testing
 
@@ -18,6 +21,14 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", jvm_options())
 _tree = cache(typer.main.get_command)
 typer.Typer.__call__ = lambda app, *args, **kwargs: _tree(app)(*args, **kwargs)  # type: ignore[method-assign]
 typer.testing._get_command = _tree  # type: ignore[attr-defined]
+
+_directories = count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of the test alone. To find a free name, pytest's fixture lists the directories of all tests before."""
+    return tmp_path_factory.mktemp(f"t{next(_directories)}", numbered=False)
 
 
 def _synced(fd: Any) -> None:

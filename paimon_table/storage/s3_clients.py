@@ -63,6 +63,7 @@ def aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
     style = {"addressing_style": "path" if settings.path_style_access else "auto"}
     session = get_session()
     try:
+        session.register_component("data_loader", _models(session.get_config_variable("data_path")))
         client = session.create_client(
             "s3",
             endpoint_url=settings.endpoint,
@@ -84,6 +85,14 @@ def aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
             " and the AWS settings of the environment"
         ) from error
     return session, client
+
+
+@lru_cache(maxsize=1)
+def _models(data_path: str | None) -> Any:
+    """botocore's loader of its models of AWS. They are large: each session would read and keep its own copy."""
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
 
 
 @lru_cache(maxsize=64)
