@@ -246,7 +246,7 @@ class PipelineQuery:
         if not self._is_given_up:
             self._is_given_up = True
             log.warning(
-                "%s: the source does not answer: Tidemark gives up the running batch; the next start repeats it",
+                "%s: the source does not answer: Tidemark abandons the running batch; the next start repeats it",
                 self.config.name,
             )
         with suppress(PySparkException, Py4JError):  # the JVM has ended, which the runner reports

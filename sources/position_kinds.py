@@ -80,5 +80,5 @@ def wrong_kind(wanted: int) -> str:
     return (
         "order_by: source_position: the record does not have its place in the source's log in the form of the "
         f"table's first records ({kind.name}). Let the connector write {kind.needs} (of flat rows: add.fields), or "
-        "give the topic a table of its own"
+        "give the topic a separate table"
     )

@@ -244,14 +244,14 @@ class RestClient:
         """The response for success, 404 and 409; raises an error for every other status."""
         message = _message(body)
         if _is_no_answer(status, body):
-            raise Outage(f"catalog server {self._uri} does not answer for now ({what}: status {status}, {message})")
+            raise Outage(f"catalog server {self._uri} does not answer ({what}: status {status}, {message})")
         if 200 <= status < 300 or status in (404, 409):
             return Answer(status, body)
         if status in (401, 403):
             why = "rejects the token" if status == 401 else "denies the token access"
             raise SinkUnavailable(
                 f"catalog server {self._uri} {why} ({what}: status {status}, {message}); check catalog.token and its "
-                "rights on the server"
+                "permissions on the server"
             )
         if 300 <= status < 400:
             raise ConfigError(f"catalog server {self._uri} redirects {what}; set catalog.uri to the target address")

@@ -98,7 +98,7 @@ def check_order(schema: TableSchema, options: TableOptions) -> None:
             own = field_option(name, AGGREGATE_FUNCTION)
             raise ConfigError(
                 f"option {own!r}: there should be no aggregation on a sequence field, whose "
-                f"value is that of the newest row. Remove it, or take {name!r} out of {SEQUENCE_FIELD!r}",
+                f"value is that of the newest row. Remove it, or remove {name!r} from {SEQUENCE_FIELD!r}",
                 option=own,
             )
     missing = [name for name in schema.partition_keys if name not in schema.primary_keys]

@@ -91,7 +91,7 @@ def _check_groups(schema: TableSchema, groups: Sequence[SequenceGroup]) -> None:
             if other != option:
                 raise UnsupportedFeature(
                     f"options {other!r} and {option!r} share the sequence field {name!r}, and which of them moves it "
-                    "is not defined. Make one group of them or give each a field of its own",
+                    "is not defined. Make one group of them or give each a separate field",
                     option=other,
                 )
     for name, option in protected_by.items():

@@ -270,7 +270,7 @@ def _check_free(schema: TableSchema, name: str, what: str) -> None:
     named = [option for option, value in schema.options.items() if name in columns_named_by(option, value)]
     if named:
         raise SchemaChangeRefused(
-            f"column {name!r} cannot be {what}: option {named[0]!r} names it; take it out of the option, or write into"
+            f"column {name!r} cannot be {what}: option {named[0]!r} names it; remove it from the option, or write into"
             " a new table",
             column=name,
         )

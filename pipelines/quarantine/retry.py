@@ -152,7 +152,7 @@ class Retry:
             if is_begun(self.quarantine.config, own_tables(self.quarantine.config), slice_):
                 text = (
                     f"{error}; some tables have, or may have, their records of slice {slice_.name}: the next retry "
-                    f"finishes the others. To give it up, remove {slice_.name} below the quarantine; its records stay "
+                    f"finishes the others. To abandon it, remove {slice_.name} below the quarantine; its records stay "
                     f"in the quarantine"
                 )
                 raise error.told(text) from error

@@ -335,7 +335,7 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
         ).without_values()
     if is_named or rule.columns.stored_as(name) != name:
         raise SchemaChangeRefused(
-            f"{topic}: its events have no column {name} any longer, but the rule names it, so `schema_changes: "
+            f"{topic}: its events no longer have column {name}, but the rule names it, so `schema_changes: "
             "{drop: drop}` cannot drop it. Remove it from the rule, or set keep_null and resume"
         ).without_values()
 

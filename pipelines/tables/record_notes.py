@@ -235,7 +235,7 @@ class VanishedColumns:
             return
         self._warned |= {(topic, identifier, name) for name in news}
         log.warning(
-            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed, "
+            "%s: its events no longer have column %s, which table %s has. If the column was dropped or renamed, "
             "%s. If the source table was dropped and recreated, its old rows stay: write the new one into another "
             "`into`",
             topic,

@@ -30,7 +30,7 @@ def check_relied(rule: TargetRule, table: Table, lost: Sequence[str], topic: str
         return
     place, follows = relied[name]
     raise SchemaChangeRefused(
-        f"{topic}: its events have no column {name} any more, and {place} of the table needs it: {follows}. If it was"
+        f"{topic}: its events no longer have column {name}, and {place} of the table needs it: {follows}. If it was"
         f" renamed in the source, name the new column in the rule and resume. Or write into a new table (another `into`"
         f" with `backfill: true`). If rows without {name} are right, declare its type under columns.types"
     ).without_values()
@@ -150,7 +150,7 @@ def _refuse_open(rule: TargetRule, topic: str, hidden: str, new: Iterable[str], 
         if name not in known and stored is not None and stored not in rule.column_types:
             how = "columns.mask hides" if hidden in columns.mask else "columns.drop leaves out"
             raise SchemaChangeRefused(
-                f"{topic}: column {name} is new in records that have no column {hidden} any more, which {how}. "
+                f"{topic}: column {name} is new in records that no longer have column {hidden}, which {how}. "
                 "If the column was renamed, its values would be visible. Add the new name to columns.mask or "
                 "columns.drop; if it is another column, declare its type under columns.types. Then resume"
             ).without_values()

@@ -379,7 +379,7 @@ class PipelineTables:
             lost = self._vanished.lost(rule, absent, is_only_source=len(sink.sources) <= 1)
             if lost and rule.schema_changes.drop == "pause":
                 text = (
-                    f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
+                    f"{source.topic}: its events no longer have column {', '.join(lost)}, and"
                     " `schema_changes: {drop: pause}`; set keep_null and resume to write NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())

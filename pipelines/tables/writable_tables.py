@@ -36,7 +36,7 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
     present = (rule.row_key(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
         if want and tuple(want) != have:
-            stays = f"Set `{name}: [{', '.join(have)}]` in the rule" if have else f"Take `{name}` out of the rule"
+            stays = f"Set `{name}: [{', '.join(have)}]` in the rule" if have else f"Remove `{name}` from the rule"
             raise ConfigError(
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], "
                 f"but the layout of its files depends on the existing value. {stays}, or write into a new table "

@@ -141,7 +141,7 @@ class Case(ConfigModel):
     batches: tuple[Step, ...] | None = Field(
         default=None, description="Lists of records; `kill` between two ends the process after the first."
     )
-    expect: Expectation = Field(description="What there is in the end.")
+    expect: Expectation = Field(description="The expected result of the case.")
 
     @model_validator(mode="after")
     def _checked(self) -> Self:

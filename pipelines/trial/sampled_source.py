@@ -43,7 +43,7 @@ def sampled(config: PipelineConfig, most: int) -> SampledSource:
         text = f"source.files.path: {what} is in {files.settings.path}; correct path or topics, or wait for records"
         return SampledSource(sample, (Finding("warning", text),))
     except OSError as error:
-        raise ConfigError(f"source.files.path: a file cannot be read: {error}; correct its rights") from error
+        raise ConfigError(f"source.files.path: a file cannot be read: {error}; check its permissions") from error
 
 
 def _of_kafka(config: PipelineConfig, kafka: KafkaSettings, most: int) -> SampledSource:

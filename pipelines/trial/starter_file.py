@@ -147,8 +147,8 @@ def _rules(start: Start) -> Iterator[str]:
         else:
             yield f"    into: {into}"
         if topic.format in _NAMING_KEYS:
-            yield "    # The records name the columns of the key. If those of a table do not, give it a rule of its own"
-            yield "    # above this one, with its primary_key: it would be a log of events."
+            yield "    # The records name the columns of the key. If those of a table do not, the table is a log of"
+            yield "    # events: to give it a key, add a rule for it above this one, with its primary_key."
         elif topic.format == "auto":
             yield "    # If the first records are not change events, state the columns of the key: primary_key: [id]"
         elif topic.format in _KEYED_BY_RULE or topic.key is None:
@@ -161,7 +161,7 @@ def _rules(start: Start) -> Iterator[str]:
             yield "    # The message key has no names: set the columns of the key, such as primary_key: [id]"
         looks = start.types.get(topic.topic, {})
         if looks:
-            yield "    # JSON does not say what these columns are. Declare those that are what they look like:"
+            yield "    # JSON does not show the types of these columns. Declare each type that is right:"
             yield "    # columns:"
             if any(_IS_DECIMAL in look for look in looks.values()):
                 yield "    #   decimal_format: base64  # texts such as 1234 are numbers in base64, not decimals"
@@ -174,7 +174,7 @@ def _left_out(start: Start) -> Iterator[str]:
     if others:
         yield f"# {counted(len(others), 'topic')} left out:"
         for topic in others:
-            why = topic.words if topic.format is None else f"{topic.words}; a file of its own reads {topic.format}"
+            why = topic.words if topic.format is None else f"{topic.words}; a separate file reads {topic.format}"
             yield f"#   {_shown(topic.topic)}: {why}"
 
 

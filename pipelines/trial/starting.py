@@ -52,7 +52,7 @@ def start_from_files(path: str, topics: TopicSelection, directory: Path, name: s
     try:
         sample = dump_sample(DumpSettings(absolute, topics), SAMPLED)
     except OSError as error:
-        raise ConfigError(f"--files {path}: a file cannot be read: {error}; correct its rights") from error
+        raise ConfigError(f"--files {path}: a file cannot be read: {error}; check its permissions") from error
     if not sample.counts:
         if not topics.is_everything:
             raise ConfigError(f"--files {path}: found no record of a topic that --topics matches; correct one of them")

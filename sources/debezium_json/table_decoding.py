@@ -69,7 +69,7 @@ _FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
 _MOST_KEYS = 100
 _NO_DOCUMENT = (
     "columns.paths of the rule reads documents of MongoDB, but this event comes from another database. Remove "
-    "`paths`, or give the table a rule of its own"
+    "`paths`, or give the table a separate rule"
 )
 
 

@@ -107,7 +107,7 @@ def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path
         (
             {"partition_by": ["dt"]},
             [],
-            r"partition_by \[\], the rule wants \[dt\].*Take `partition_by` out of the rule",
+            r"partition_by \[\], the rule wants \[dt\].*Remove `partition_by` from the rule",
         ),
         ({"partition_by": ["n"]}, ["dt"], r"wants \[n\].*Set `partition_by: \[dt\]` in the rule.*`backfill: true`"),
         ({"primary_key": ["n"]}, [], r"the rule wants \[n\].*Set `primary_key: \[id\]` in the rule"),

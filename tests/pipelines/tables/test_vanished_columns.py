@@ -25,7 +25,7 @@ def warnings_after(directory: Path, caplog: pytest.LogCaptureFixture, *events: E
     tables = pipeline_tables(directory, [{"match": {"table": "t"}, "into": "lake.t", **rule}])
     with caplog.at_level(logging.WARNING):
         run_batches(tables, [batch_of(offset, [event]) for offset, event in enumerate(events)], directory)
-    return [r.getMessage() for r in caplog.records if "have no column" in r.getMessage()]
+    return [r.getMessage() for r in caplog.records if "its events" in r.getMessage()]
 
 
 def test_columns_that_vanish_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -33,7 +33,7 @@ def test_columns_that_vanish_are_told_once(tmp_path: Path, caplog: pytest.LogCap
 
     (told,) = warnings_after(tmp_path, caplog, *events)
 
-    assert "shop.public.t: its events have no column k2 any more, which table lake.t has" in told
+    assert "shop.public.t: its events no longer have column k2, which table lake.t has" in told
     assert "recreated" in told and "another `into`" in told
 
 
@@ -73,7 +73,7 @@ def test_an_embedded_schema_without_the_column_tells_it(tmp_path: Path, caplog: 
     with caplog.at_level(logging.WARNING):
         run_batches(tables, [batch_of(1, [({"id": 1}, "c", None, FULL)], with_schema=True)], tmp_path, 1)
 
-    assert "its events have no column extra any more" in caplog.text
+    assert "its events no longer have column extra" in caplog.text
 
 
 WITHOUT = created({"id": 1}, n=1)
@@ -116,7 +116,7 @@ def test_a_column_that_every_partition_lost_is_told(tmp_path: Path, caplog: pyte
 
     run_batches(tables, [before, records((0, 1, 3, WITHOUT), (1, 1, 4, WITHOUT))], tmp_path)
 
-    assert caplog.text.count("its events have no column k2 any more") == 1
+    assert caplog.text.count("its events no longer have column k2") == 1
 
 
 @pytest.mark.parametrize("at_first", [0, 1])

@@ -99,7 +99,7 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
         "    options: { bucket: -1 }",
         r"  - match: { topic: 'shop\.public\.orders' }",
         "    into: lake.shop_public_orders",
-        "    # JSON does not say what these columns are. Declare those that are what they look like:",
+        "    # JSON does not show the types of these columns. Declare each type that is right:",
         "    # columns:",
         "    #   decimal_format: base64  # texts such as 1234 are numbers in base64, not decimals",
         "    #   types:",
@@ -108,7 +108,7 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
         "otherwise: skip",
         "# 2 topics left out:",
         "#   __debezium-heartbeat.shop: control records (heartbeat)",
-        "#   shop.canal: Canal JSON; a file of its own reads canal-json",
+        "#   shop.canal: Canal JSON; a separate file reads canal-json",
     ]
     assert tidemark("validate", file).returncode == 0
     assert tidemark("plan", file).returncode == 3
