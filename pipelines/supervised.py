@@ -2,7 +2,7 @@
 
 If a query ends because Kafka or the storage does not answer, a new one begins from its checkpoint, in the same process
 and session. That equals a restart: the identity of the checkpoint shows which batches are committed. Queries start on a
-thread of their own: checking a source that does not answer takes long, and a request to stop must not wait for it.
+separate thread: checking a source that does not answer takes long, and a request to stop must not wait for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The forms of a table's columns: how the source writes their values.
 
-The JSON of a value is the same with and without an embedded schema, and only the schema says what it means: ``"MDk="``
-is a number or four characters. A table stores the form of each column in one option of its schema. So records without a
+The JSON of a value is the same with and without an embedded schema. Only the schema shows its meaning: ``"MDk="`` is a
+number or four characters. A table stores the form of each column in one option of its schema. So records without a
 schema are read like earlier records with one, and a column never holds two forms of the same value.
 
 A form is a short text. Only ``sources.values.form_texts`` knows the meaning of embedded schemas' forms.

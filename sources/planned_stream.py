@@ -1,11 +1,11 @@
 """A streaming source whose batches are planned in this process and read by the first Python step of their tasks.
 
-Spark's own interface for sources in Python starts a process for each step: to find the source, to create it, to plan a
-stream and to plan a read. Here Spark asks this process, over the connection that ``foreachBatch`` uses, and the tasks
-get their share of the batch as a row with one binary column: the records never pass the JVM.
+Spark's interface for Python sources starts a process for each step: to find the source, to create it, to plan a stream
+and to plan a read. Here Spark asks this process instead, over the connection of ``foreachBatch``. Each task gets its
+share of the batch as a row with one binary column, so the records never pass the JVM.
 
-Spark's interfaces (``SupportsRead`` and what it leads to) are public; how a relation is made of an object, and how rows
-get into partitions, are Spark's internals: ``_Internals`` has what differs between 4.0 and 4.2.
+Spark's interfaces (``SupportsRead`` and those that it returns) are public. Two steps use Spark's internals: creating a
+relation from an object, and putting rows into partitions. ``_Internals`` has the differences between 4.0 and 4.2.
 """
 
 from __future__ import annotations

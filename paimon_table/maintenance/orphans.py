@@ -1,8 +1,8 @@
 """Orphans: files of a table that nothing references, left by writers that were killed before they published.
 
-Implements Paimon's clean-up of orphan files, with narrower rules. A file is removed only if it has a name of Paimon's
-writers, if it is older than the longest commit, and if no snapshot, changelog or tag of the table or of a branch refers
-to its name.
+Implements Paimon's clean-up of orphan files, with narrower rules. It removes a file only if three conditions hold. The
+file has a name of Paimon's writers, and it is older than the longest commit. No snapshot, changelog or tag of the table
+or of a branch refers to its name.
 
 Files of other tables stay: the search does not follow links, and skips directories that contain a table.
 

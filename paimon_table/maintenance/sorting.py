@@ -1,8 +1,8 @@
 """Sorts a table without primary key and buckets, partition by partition, so that readers skip more files.
 
-Implements Paimon's sort compaction with the strategy ``order``: new files replace all files of a partition, with the
-rows of the whole partition in the order of the columns. The snapshots are COMPACT: the rows are the same, so streaming
-readers see no changes. Rows that arrive during the job stay in separate files.
+Implements Paimon's sort compaction with the strategy ``order``. New files replace all files of a partition: they have
+the rows of the whole partition in the order of the columns. The snapshots are COMPACT: the rows are the same, so
+streaming readers see no changes. Rows that arrive during the job stay in separate files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of one bucket as an LSM tree.
 
-Implements Paimon's level rules: each level-0 file is a sorted run of its own, newest first; every higher level is one
-run of files with disjoint key ranges. An earlier run holds newer versions than a later one.
+Implements Paimon's level rules. Each level-0 file is a separate sorted run, newest first. Every higher level is one run
+of files with disjoint key ranges. An earlier run holds newer versions than a later one.
 """
 
 from __future__ import annotations

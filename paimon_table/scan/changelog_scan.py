@@ -40,9 +40,9 @@ def read_changes(
 
     The tables have ``_VALUE_KIND`` and then the columns, in the table's current schema and in stored order. Files of
     one bucket are in listed order, buckets in the order of their first file. If rows move between partitions and a
-    compaction found the changes, all -D of a snapshot come before its other rows, so that a key is deleted before it is
-    inserted again. Expired snapshots with a long-lived changelog are included. Raises ConfigError for snapshots whose
-    changes have expired too, and for those that do not exist yet.
+    compaction found the changes, all -D of a snapshot come first. So a key is deleted before it is inserted again.
+    Expired snapshots with a long-lived changelog are included. Raises ConfigError for snapshots whose changes have
+    expired too, and for those that do not exist yet.
     """
     for snapshot in ctx.snapshots.changelogs_between(from_snapshot, to_snapshot):
         batches = list(changes_of(ctx, snapshot, columns))

@@ -1,10 +1,11 @@
 """Continues a table in a new one when the primary key of its source has changed (`primary_key: new_table`).
 
-The table reads each partition up to the first record with another key, and a partition without such a record up to the
-end that Kafka has when the change is met: so it gets all records with its own key. Then the new table begins there. It
-is made of what the records with the new key show. Its first snapshot is empty and has the position; from this snapshot
-on it continues the table (``pipelines.tables.continued_tables``). A kill before it repeats all steps, and finds what
-they have made. After it the query starts over, and the new table is caught up as any table that is behind.
+The old table reads each partition up to the first record with another key. If a partition has no such record, it reads
+up to the partition's end in Kafka when the change was detected. So it gets all records with its own key. The new table
+begins at these positions, and the records with the new key determine its columns. Its first snapshot is empty and has
+the position. From this snapshot on, the new table continues the old one (``pipelines.tables.continued_tables``). After
+a kill before this snapshot, all steps run again and find their earlier results. After the snapshot, the query restarts,
+and the new table catches up like any table that is behind.
 """
 
 from __future__ import annotations

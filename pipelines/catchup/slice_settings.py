@@ -11,7 +11,7 @@ from sinks.quarantine import Quarantine
 
 
 def slice_settings(settings: TaskSettings, pause: Pause, opened: AllOpen) -> TaskSettings:
-    """Settings of the tasks of a pause's slices, whose numbers start over: with a quarantine of their own."""
+    """Task settings for a pause's slices: with a separate quarantine, because the slice numbers start over."""
     quarantine = settings.quarantine
     if quarantine is not None:
         quarantine = replace(quarantine, path=quarantine.path + pause.aside_name)

@@ -60,7 +60,7 @@ class SparkSlices:
     opened: AllOpen
 
     def with_quarantine(self, quarantine: Quarantine, rebuild: str = "") -> SparkSlices:
-        """The same for slices with numbers of their own, whose bad records go there."""
+        """The same for separately numbered slices, whose bad records go to this quarantine."""
         return replace(self, settings=again_settings(self.settings, quarantine, self.opened, rebuild))
 
     def of_pause(self, pause: Pause) -> SparkSlices:

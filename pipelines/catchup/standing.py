@@ -267,7 +267,7 @@ def _with_sources_back(
 ) -> Verdict:
     """Catch the table up in the topics of sources that a rule routes to it again.
 
-    This needs a topic of its own. If other source tables feed the table from the same topic, the table's position has
+    This needs a separate topic. If other source tables feed the table from the same topic, the table's position has
     advanced with them. Then Tidemark cannot read the missing records without rereading stored ones.
     """
     topics, batch = {one.source.topic for one in back}, min(one.batch for one in back)

@@ -135,7 +135,7 @@ class Entry:
     """``since_ms`` of its last pause that has ended."""
     ruleless: tuple[Ruleless, ...] = ()
     offsets: Mapping[str, Mapping[str, NonNegativeInt]] = field(default_factory=dict)
-    """The next offsets after ``commits``, by topic and partition; used if no snapshot shows them any longer."""
+    """The next offsets after ``commits``, by topic and partition; used if snapshots no longer show them."""
 
     def noted(self, found: Entry) -> Entry:
         """With the table's present creation time, commits, snapshot and topics.

@@ -148,8 +148,8 @@ class ColumnRules(ConfigModel):
         default_factory=dict,
         description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. "
         "Declares the type if the records carry no schema, and decoding follows it. A key between slashes is a "
-        "regular expression for whole names. `/.*_at/` declares the type of every column that it matches and that has "
-        "no key of its own. The first key that matches applies.",
+        "regular expression for whole names. `/.*_at/` declares the type of every column that it matches, unless "
+        "another key names the column. The first pattern that matches applies.",
     )
     decimal_format: DecimalFormat | None = Field(
         default=None,

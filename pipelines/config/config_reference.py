@@ -140,7 +140,7 @@ def _sections(
 
 
 def _mappings(schema: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """(mapping with keys of its own, what follows its key in a path) for every form that a value may have."""
+    """(mapping with known keys, the suffix of its key in a path) for every form that a value may have."""
     if "$ref" in schema:
         yield from _mappings(models[schema["$ref"].rpartition("/")[2]], models)
     elif "properties" in schema:

@@ -139,7 +139,7 @@ def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
 
 
 def _block(name: str, format_: RecordFormat, default: Any) -> Any:
-    """The field for a format; its options are a mapping of their own."""
+    """The field for a format, with its options as a mapping."""
     options: dict[str, Any] = {option.name: _option(option, name) for option in format_.options}
     model = create_model(
         f"Options of {name}",

@@ -1,12 +1,11 @@
 """Table options that are only stored: their names, and the values that their readers accept.
 
-The names are those of Paimon 1.4, of its Flink and Spark connectors, and of the Parquet, ORC and Avro libraries to
-which Java's writers and readers pass options on.
+The names come from Paimon 1.4, from its Flink and Spark connectors, and from the libraries for Parquet, ORC and Avro.
+Java's writers and readers pass options on to these libraries.
 
-Paimon and the libraries of its file formats parse such a value when they open, read or write the table, and fail there.
-Only for a value that is neither true nor false, some libraries use the default. Checked against Java for the file
-formats.
-The file formats take plain numbers where Paimon takes sizes with units.
+Paimon and the libraries parse such a value when they open, read or write the table, and fail if it is wrong. One
+exception: if a value is neither true nor false, some libraries use the default. For the file formats, these rules were
+checked against Java. The file formats take plain numbers where Paimon takes sizes with units.
 """
 
 from __future__ import annotations

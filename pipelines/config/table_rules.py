@@ -319,8 +319,9 @@ class TargetRule:
     is_log_assumed: bool = field(default=False, repr=False)
     """Whether ``on_change`` is `log` because the records have no key, and not because the file sets it."""
     without_keys: TargetRule | None = field(default=None, repr=False)
-    """The rule to use for a new table whose source has records without key; None if the file states a mode, or if the
-    kind of table is already known.
+    """The rule for a new table whose source has records without key.
+
+    None if the file states a mode, or if the kind of table is already known.
     """
 
     def for_keys(self, message_key: Collection[str] | None) -> TargetRule:

@@ -29,7 +29,7 @@ def wait_for(
 ) -> Answer | None:
     """Leave a request and wait for its final answer while a process runs the pipeline.
 
-    Returns None if no process runs it any longer, or none ever did; the request is then withdrawn. ``tell`` gets words
+    If no process runs the pipeline, withdraws the request and returns None. ``tell`` gets words
     for the waiting user.
     """
     requests = Requests.of(config)

@@ -1,7 +1,7 @@
 """A view of a run as plain data for JSON: the content of `status --json`, the state file and the page.
 
-The document adds what terminal and page share: the state of a pipeline in words, sums over its parts, and advice if one
-step takes most of its time.
+The document adds what terminal and page share: the state of a pipeline in words, and sums over its parts. If one step
+takes most of the time, it also has advice.
 """
 
 from __future__ import annotations

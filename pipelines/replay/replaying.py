@@ -95,7 +95,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
         say(f"{counted(good, 'record')} removed from the quarantine: the table has them now")
     for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
         say(
-            f"no rule routes records of {source_words(one.source)} to {state.table} any longer, so the table has "
+            f"no rule routes records of {source_words(one.source)} to {state.table} now, so the table has "
             "lost them: rebuild it once a rule does again"
         )
     for line in end_words(state) if state.rebuild is not None else ():

@@ -269,8 +269,8 @@ def lookup_root(session: SparkSession) -> str | SharedDirectory:
 def spool(session: SparkSession) -> Spool | None:
     """The directory in which tasks leave large blobs and results, and the driver the plans of tasks.
 
-    None if tasks run on other machines, and with a master ``local[N, M]``: it retries failed tasks, but the rows of an
-    earlier result may already be committed.
+    None if tasks run on other machines. Also None with a master ``local[N, M]``, which retries failed tasks: the rows
+    of an earlier result may already be committed.
     """
     if not runs_here(session) or "," in (session.sparkContext.master or ""):
         return None

@@ -98,7 +98,7 @@ class OwnTables:
     def written(self, skip: Callable[[TableName, Exception], None] | None = None) -> list[WrittenTable]:
         """The positions of the tables of earlier runs, from their snapshots.
 
-        ``skip`` gets tables that cannot be read for reasons of their own; without ``skip`` their errors are raised.
+        ``skip`` gets each table whose read fails for a reason of this table alone; without ``skip``, raises the error.
         """
         return list(written_tables(self.catalog, self._config.name, self.names(), skip))
 

@@ -178,7 +178,7 @@ class TableRoutes:
         fed = () if position is None else position.sources
         self._paused.resume(identifier, [one for one in fed if is_ruleless(self._config, name, one)])
         log.warning(
-            "table %s now gets records of %s, and no rule matches its earlier sources (%s) any longer: it lacks "
+            "table %s now gets records of %s, and no rule matches its earlier sources (%s) now: it lacks "
             "their records from batch %d on",
             identifier,
             source_words(fed_by(source)),

@@ -39,7 +39,7 @@ def written_tables(
 ) -> Iterator[WrittenTable]:
     """The tables among ``names`` with a position of ``pipeline``, in this order; reads no schema and no manifest.
 
-    ``skip`` gets each table that cannot be read for reasons of its own; without ``skip`` the error is raised.
+    ``skip`` gets each table whose read fails for a reason of this table alone; without ``skip``, raises the error.
     """
 
     def look(name: TableName) -> WrittenTable | Exception | None:

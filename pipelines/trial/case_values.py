@@ -1,8 +1,8 @@
 """Converts values of a case and of a table into a common form, in which equal values are equal.
 
 A table's values come as ``row_output`` prints them. The author of a case may write a decimal as number or text, with or
-without trailing zeros, and a time with a blank or a T, in any zone. A value that does not fit its column's type equals
-nothing.
+without trailing zeros. A time may have a blank or a T, and any zone. A value that does not fit its column's type equals
+no value.
 """
 
 from __future__ import annotations

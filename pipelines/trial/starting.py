@@ -123,7 +123,7 @@ def given_properties(words: Sequence[str]) -> dict[str, str]:
 def name_for(output: Path | None) -> str:
     """The name of the pipeline: the name of its file without `.yaml`, in the characters that a pipeline name may have.
 
-    Dots stay: files named after topics (`crm.staff.yaml`, `crm.flat.yaml`) have names and checkpoints of their own.
+    Dots stay: files named after topics (`crm.staff.yaml`, `crm.flat.yaml`) get different names and checkpoints.
     """
     name = "pipeline" if output is None else re.sub(r"\.ya?ml$", "", output.name)
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", name)

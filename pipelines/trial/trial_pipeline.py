@@ -2,8 +2,8 @@
 
 Decoding, routing, new tables and columns, writing, committing and the quarantine work as in a run: ``process_batch``
 over an exchange of this process. Checkpoint, warehouse and quarantine are in one directory, and a trial writes nothing
-else. A table whose source gets another primary key continues in a new table; a trial omits all other work of a run
-alongside its stream (catching up, tidying).
+else. If a source gets another primary key, its table continues in a new table. A trial omits all other work alongside
+the stream (catching up, tidying).
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class PipelineState(BatchObserver):
             counts.standing, counts.out, counts.topics = standing, out, counts.topics | {*out.topics}
 
     def without_tables(self, names: Collection[str]) -> None:
-        """The pipeline writes these no more: they are not shown any longer."""
+        """Stop showing these tables, because the pipeline no longer writes them."""
         with self._lock:
             for name in names:
                 self._tables.pop(name, None)

@@ -1,9 +1,9 @@
 """Parses envelope texts: whole stretches with Arrow's JSON parser, texts that it refuses one by one.
 
-Arrow parses newline-joined texts. Each text must begin with ``{`` and end with ``}``. Then a successful parse with as
-many rows as texts has each row at its text. (After a text that ends inside an object or a string, a newline and ``{``
-is an error, so no text can reach into the next; a text that holds two objects gives one row too many.) Where the parser
-names a row, the stretch before it is kept and the row goes to the exact path.
+Arrow parses newline-joined texts. Each text must begin with ``{`` and end with ``}``. If the parse succeeds with as
+many rows as texts, each row belongs to its text. No text can reach into the next: after a text that ends inside an
+object or a string, a newline and ``{`` is an error. A text with two objects gives one row too many. If the parser names
+a row in its error, the rows before it are kept, and the row goes to the exact path.
 """
 
 from __future__ import annotations

@@ -129,8 +129,8 @@ class DumpFile:
 def advanced(file: DumpFile, start: FilePosition, limit: int) -> FilePosition:
     """The position after at most ``limit`` more complete lines.
 
-    A line is complete with its newline; so is a last line without one if it is a whole JSON object, which a part of an
-    object never is.
+    A line is complete with its newline. A last line without a newline is complete if it is a whole JSON object: a part
+    of an object never is one.
     """
     at = start
     while limit > 0:

@@ -44,8 +44,8 @@ def fates_of(
 ) -> Fates:
     """``is_match`` says which rows the filter takes, ``moved`` which ones have another key than the next row.
 
-    If the table orders its rows, a row that leaves under another key is a delete there too: of an older row that the
-    table has or may still get.
+    If the table orders its rows, a row that leaves under another key is a delete there too. It deletes an older row
+    that the table has or may still get.
     """
     count = len(kinds)
     kinds, kept, refused = kinds.copy(), np.ones(count, np.bool_), np.zeros(count, np.bool_)

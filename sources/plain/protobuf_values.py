@@ -7,8 +7,8 @@
 ``sources.protobuf.message_names`` says what indexes and Ref are. No message begins with a byte 0, so that byte is a
 prefix.
 
-With the schema in a header, the indexes stand behind it there (Confluent); or another header has the name of the
-message, and the value may begin with a Ref all the same (Apicurio: from version 3 on it does).
+If a header has the schema, the indexes follow it there (Confluent), or another header has the name of the message
+(Apicurio). The value may then still begin with a Ref: with Apicurio 3 and later it does.
 """
 
 from __future__ import annotations

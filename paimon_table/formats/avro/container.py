@@ -5,8 +5,8 @@ fastavro encodes and decodes the records. This module writes the container itsel
 Java's text and equal records give equal bytes.
 
 Reads detect damage as far as the format allows. Every reader verifies the checksum of a zstandard frame. Avro allows
-any 16 bytes as the sync marker: here it is a hash of the header and the file name, and the header key
-``tidemark.file`` announces it. Containers of other writers lack this key, and reads skip these checks.
+any 16 bytes as the sync marker: here it is a hash of the header and the file name. The header key ``tidemark.file``
+announces the hash. Containers of other writers lack this key, and reads skip the check.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Encodes columns as the bytes of Avro rows, by vector operations.
 
-Implements the binary encoding of the Avro specification for the schemas of ``avro_schema``: whole numbers as zigzag
-varints, texts and bytes with a length prefix, unions with null as the number of the branch, arrays and maps as one
-block of items and an empty one.
+Implements the binary encoding of the Avro specification for the schemas of ``avro_schema``. Whole numbers are zigzag
+varints. Texts and bytes have a length prefix, and unions with null begin with the number of the branch. Arrays and maps
+are one block of items and an empty block.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, cap
     process(tmp_path, SUMS, ITEMS).run(2)
     other = {**SUMS, "match": {"table": "items"}, "merge_sources": "same_rows"}
     process(tmp_path, other).run(1)
-    assert "its earlier sources (shop.public.sums) any longer: it lacks their records from batch 2 on" in caplog.text
+    assert "its earlier sources (shop.public.sums) now: it lacks their records from batch 2 on" in caplog.text
     caplog.clear()
     process(tmp_path, {**other, "match": {"table": "sums|items"}})
     assert "no rule routed records of shop.public.sums (topic shop.public.sums) to it from batch 2 on" in caplog.text
