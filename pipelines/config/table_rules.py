@@ -188,7 +188,7 @@ class TableRule(ConfigModel):
             text = "'apply' would also delete rows of the other sources; set skip or pause, or use separate tables"
             raise refused(text, "schema_changes", "truncate")
         words = {} if self.schema_changes is None else self.schema_changes.words
-        for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause")):
+        for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause"), ("retype", "new_column")):
             if self.merge_sources is not None and words.get(kind) == word:
                 text = (
                     f"'{word}' would follow only one of several source tables; remove the word, or give each "

@@ -99,7 +99,7 @@ class Evolution:
             declared, hidden = {**computed, **declared}, hidden_changes(layout, schema)
         by_pattern = rule.declared(shown)
         earlier = {names[-1]: names[:-1] for names in sources.continued.values()}
-        newest = partial(self._is_newest, of_source, seen)
+        newest = partial(self._is_newest, of_source, seen, is_alone=feeds_alone(rule, sink))
         found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest)
         for name, reason in found.pausing.items():
             raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}").without_values()
@@ -170,9 +170,12 @@ class Evolution:
         self._unclear.update(news)
         return found
 
-    def _is_newest(self, of_source: TargetRule, seen: Seen, name: str, observed: DataType) -> bool:
-        """Whether the newest schema of the records with the column has a type; rereads do not show that."""
-        if self._beside:
+    def _is_newest(self, of_source: TargetRule, seen: Seen, name: str, observed: DataType, *, is_alone: bool) -> bool:
+        """Whether the newest schema of the records with the column has a type.
+
+        Rereads do not show that, nor one of several source tables.
+        """
+        if self._beside or not is_alone:
             return False
         column = of_source.columns.source_of(name) or name
         types = [t for one in seen.schemas for known, t in one.columns if known == column]

@@ -515,6 +515,21 @@ def test_a_column_that_gets_another_type_and_is_dropped_in_one_batch_goes_on_bes
     }
 
 
+def test_a_new_type_of_one_of_several_source_tables_moves_no_column_of_the_others(tmp_path: Path) -> None:
+    """The word comes from `defaults`: in the rule it is refused."""
+    rule: dict[str, object] = {**ITEMS, "match": {"table": "items.*"}, "merge_sources": "disjoint_keys"}
+    config = shop_config(tmp_path, [rule], {}, defaults={"schema_changes": {"retype": "new_column"}})
+    text = at(2, {**AB, "a": "string"}, a="two", b="x")
+    text[1]["payload"]["source"]["table"] = "items2"
+    wide = at(3, {**AB, "a": "int64"}, a=1 << 40, b="x")
+    for number, one in enumerate([at(1, AB, a=1, b="x"), text, wide]):
+        batch = records(one, first_offset=number)
+        tables = PipelineTables(config, "tidemark-shop-test")
+        reported_batches(tables, [batch], tmp_path, number, config.decoder)
+    assert {key: row["a"] for key, row in content(tables).items()} == {1: 1, 3: 1 << 40}
+    assert "column a INT" in reasons(tmp_path)[0]
+
+
 def test_a_lost_column_whose_values_are_in_two_columns_is_not_dropped(tmp_path: Path) -> None:
     words = {"retype": "new_column", "drop": "drop"}
     second = records(at(2, {**AB, "a": "string"}, a="two", b="x"), first_offset=1)
@@ -593,6 +608,7 @@ def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(
         ({"schema_changes": {"rename": "apply", "add": "ignore"}}, {}, "Tidemark sees no new column names"),
         ({"schema_changes": {"rename": "apply"}, "merge_sources": "same_rows"}, {}, "one of several source tables"),
         ({"schema_changes": {"drop": "drop"}, "merge_sources": "same_rows"}, {}, "one of several source tables"),
+        ({"schema_changes": {"retype": "new_column"}, "merge_sources": "same_rows"}, {}, "one of several source"),
         ({"schema_changes": {"retype": "new_column"}, "history": "soft_delete"}, {}, "keeps the columns of the source"),
         ({"schema_changes": {"rename": "apply"}}, {"format": "maxwell-json"}, "those of maxwell-json have none"),
         ({"schema_changes": {"default": "pause"}}, {"format": "json"}, "those of json have none"),
