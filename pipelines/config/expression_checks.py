@@ -47,17 +47,6 @@ def _expressions(rule: TableRule) -> Iterator[tuple[KeyPath, str]]:
         yield ("where",), rule.where
 
 
-def _clashing_names(rule: TableRule) -> Iterator[tuple[KeyPath, str]]:
-    """Expressions over columns that cannot keep their names in the table."""
-    from sources.expressions.computed import named, problem_of
-
-    for path, text in _expressions(rule) if rule.columns.add or rule.columns.rename else ():
-        for name in () if problem_of(text, columns={}) else named(text):
-            why = rule.columns.clash(name)
-            if why is not None:
-                yield path, f"expressions use names of the source. If it has a column {name!r} too: {why}"
-
-
 def _untold_metadata(config: PipelineConfig, texts: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, str]]:
     """Expressions over metadata that would be NULL for every record of the format."""
     from sources.expressions.computed import metadata_of

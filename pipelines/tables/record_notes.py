@@ -129,7 +129,8 @@ class VanishedColumns:
         Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN can arrive after events
         that have the column. A column is lost if the newest row of each partition in the batch lacks it. The newest
         rows of other partitions must lack it too, if they were produced later. Rows from before the column do not
-        count: ``remembered`` gives the stored facts of a source table's table about that.
+        count, nor columns that others continue: ``remembered`` gives the stored facts of a source table's table about
+        that.
         """
         batch: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
         for row in rows:
