@@ -27,7 +27,7 @@ _directories = count()
 
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of the test alone. To find a free name, pytest's fixture lists the directories of all tests before."""
+    """A directory of the test. To find a free name, pytest's own fixture lists the directories of all earlier tests."""
     return tmp_path_factory.mktemp(f"t{next(_directories)}", numbered=False)
 
 

@@ -16,8 +16,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = load_cases(directory)
     if not cases:
         raise pytest.UsageError(f"{directory} holds no cases (*.yaml); pass another --cases")
-    runs = [pytest.param(case, mode, id=f"{case.id}-{mode}") for case in cases for mode in case.modes]
+    runs = [
+        pytest.param(case, mode, id=f"{case.id}-{mode}", marks=_marks(case, mode))
+        for case in cases
+        for mode in case.modes
+    ]
     metafunc.parametrize(("case", "mode"), runs)
+
+
+def _marks(case: Case, mode: Mode) -> list[pytest.MarkDecorator]:
+    """If other modes restore writers from files too, and another one compacts when it is due, FRESH adds little."""
+    return [pytest.mark.slow] if mode is Mode.FRESH and Mode.COMPACT_BETWEEN in case.modes else []
 
 
 def test_case(case: Case, mode: Mode, tmp_path: Path) -> None:

@@ -178,7 +178,9 @@ def test_parts_of_a_row_go_on_by_their_sequences(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("old", "new"), [(2, 3), (2, -1), (-1, 3)])
+@pytest.mark.parametrize(
+    ("old", "new"), [(2, 3), pytest.param(2, -1, marks=pytest.mark.slow), pytest.param(-1, 3, marks=pytest.mark.slow)]
+)
 def test_rows_that_wait_for_a_compaction_get_it_before(
     tmp_path: Path, options: dict[str, str], old: int, new: int
 ) -> None:
