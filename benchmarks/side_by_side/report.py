@@ -93,14 +93,17 @@ def _workload_part(name: str, runs: Sequence[Run]) -> list[str]:
     turns = max(run.number for run in runs)
     keys = "" if workload.is_append else f" over {_number(topic.keys)} keys"
     tables = "" if workload.table_count == 1 else f" in {workload.table_count} tables"
-    batches = " of `MERGE`" if workload.is_paced else ""
-    often = "a checkpoint and a batch of Tidemark about each" if workload.is_paced else "a checkpoint each"
-    commits = f"At most {_number(workload.events_per_commit)} events a batch{batches}, {often}"
+    most, every = _number(workload.events_per_commit), f"{workload.checkpoint_ms / 1000:g} s"
+    commits = (
+        f"A batch of `MERGE` has at most {most} events. Flink makes a checkpoint every {every}, and Tidemark a batch."
+        if workload.is_paced
+        else f"A batch has at most {most} events. Flink makes a checkpoint every {every}."
+    )
     return [
         f"### {workload.title}",
         "",
         f"{_number(topic.events)} events of {topic.bytes / topic.events:.0f} bytes{keys}; "
-        f"{_number(topic.rows)} rows{tables} at the end. {commits} {workload.checkpoint_ms / 1000:g} s."
+        f"{_number(topic.rows)} rows{tables} at the end. {commits}"
         + ("" if turns == 1 else f" Medians of {turns} turns."),
         "",
         *_table(_WRITE_COLUMNS, runs),

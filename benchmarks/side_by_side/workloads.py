@@ -88,9 +88,9 @@ def by_name(*workloads: Workload) -> Mapping[str, Workload]:
 
 PAYMENTS = folded(ORDERS, {"amount": "sum", "quantity": "max"}, count="payments")
 WORKLOADS = by_name(
-    Workload("uniform", "Updates, all keys alike", "uniform"),
-    Workload("zipf", "Updates, few hot keys", "zipf"),
-    Workload("growing", "Updates while the table grows", "growing"),
+    Workload("uniform", "Updates over uniform keys", "uniform"),
+    Workload("zipf", "Updates over a few hot keys", "zipf"),
+    Workload("growing", "Updates of a growing table", "growing"),
     Workload("append", "Inserts without a key", "new"),
     Workload(
         "small",
@@ -102,6 +102,6 @@ WORKLOADS = by_name(
         share=0.05,
     ),
     Workload("tables", "Updates of 20 tables in one topic", "uniform", table_count=20, share=0.5),
-    Workload("wide", "Two sources fill one wide row", "uniform", kinds=(ORDERS, SHIPMENTS), events_per_key=10),
-    Workload("aggregation", "Sum, greatest, last and number by key", "uniform", kinds=(PAYMENTS,)),
+    Workload("wide", "Two sources that fill one wide row", "uniform", kinds=(ORDERS, SHIPMENTS), events_per_key=10),
+    Workload("aggregation", "Sum, maximum, last value and count per key", "uniform", kinds=(PAYMENTS,)),
 )
