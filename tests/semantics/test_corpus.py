@@ -7,6 +7,7 @@ import pytest
 from paimon_table.errors import UnsupportedFeature
 from tests.semantics.case import OWN_CASES, Case, Mode, load_cases
 from tests.semantics.runner import claims_support, run_case
+from tests.support.order import Share
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -16,9 +17,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = load_cases(directory)
     if not cases:
         raise pytest.UsageError(f"{directory} holds no cases (*.yaml); pass another --cases")
+    share: Share | None = metafunc.config.getoption("--share")
     runs = [
         pytest.param(case, mode, id=f"{case.id}-{mode}", marks=_marks(case, mode))
         for case in cases
+        if share is None or share.has(case.id)
         for mode in case.modes
     ]
     metafunc.parametrize(("case", "mode"), runs)

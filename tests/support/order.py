@@ -32,6 +32,8 @@ _GRACE_S = 60
 """How much longer a test lasts that no signal ends, such as one within a call of Java."""
 _DEAR = ("slow", "interop", "stack", "crash", "spark")
 """Markers from the cheaper tests to the more expensive ones; a test without a marker is cheap."""
+DIVIDED = "tests/semantics/test_corpus.py"
+"""The file with an eighth of the work: each share collects it and runs a part of its cases."""
 _GROUPS = {"connect": "connect", "postgres": "connect"}
 """Groups of fixtures that need one another; any other fixture of the session is a group of its own name."""
 _LONGEST = ("connect", "kafka")
@@ -61,15 +63,17 @@ class Share:
             raise argparse.ArgumentTypeError(f"{text!r} is no share: write K/N, such as 1/3")
         return Share(int(number), int(shares))
 
-    def has(self, path: str) -> bool:
-        return zlib.crc32(path.encode()) % self.shares == self.number - 1
+    def has(self, name: str) -> bool:
+        """Whether the share has the test file of this path, or the part of this name of a file that is divided."""
+        return zlib.crc32(name.encode()) % self.shares == self.number - 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     share: Share | None = config.getoption("--share")
     if share is None or not collection_path.is_file():
         return None
-    return None if share.has(collection_path.relative_to(config.rootpath).as_posix()) else True
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return None if path == DIVIDED or share.has(path) else True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import CorruptFile
-from tests.support.order import Share, turn
+from tests.support.order import DIVIDED, Share, turn
 from tests.support.pipeline_run import wait_until
 from tests.support.waiting import seconds
 
@@ -56,6 +56,11 @@ def test_every_test_file_is_in_one_share() -> None:
     shares = [Share.of(f"{number}/3") for number in (1, 2, 3)]
     assert all(sum(share.has(file) for share in shares) == 1 for file in files)
     assert all(60 < sum(map(share.has, files)) < 140 for share in shares)
+
+
+def test_every_share_collects_the_divided_file(pytestconfig: pytest.Config) -> None:
+    """If not, most of its cases would run nowhere."""
+    assert "--share" in (pytestconfig.rootpath / DIVIDED).read_text()
 
 
 SHARING = """
