@@ -49,24 +49,27 @@ class Seen:
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
-    """One entry per source table, in the order first seen; a column seen by several tasks has one type."""
+    """One entry per source table, in the order first seen; a column seen by several tasks has one type.
+
+    If the records of an unknown source table have several message keys, the oldest key and its columns count.
+    """
+    given = list(observations)
+    by_age = sorted((o for o in given if o.key_columns), key=lambda o: o.timestamp_ms, reverse=True)
+    oldest = {o.source: {*(o.key_columns or ())} for o in by_age}
     found: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     of_keys: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     seen: dict[SourceTable, Seen] = {}
-    oldest: dict[SourceTable, int] = {}
-    for observation in observations:
+    for observation in given:
         source = observation.source
+        if observation.key_columns and {*observation.key_columns} != oldest[source]:
+            continue
         before = seen.get(source, Seen({}, None))
-        keys, time_ms = (before.key_columns, observation.key_columns), observation.timestamp_ms
-        if time_ms < oldest.get(source, time_ms):
-            keys = keys[::-1]
-        oldest[source] = min(time_ms, oldest.get(source, time_ms))
         found[source] = merged_columns((found.get(source, ()), observation.columns))
         of_keys[source] = merged_columns((of_keys.get(source, ()), observation.key_only))
         columns = {column.name: column.settled_type for column in found[source]}
         seen[source] = Seen(
             columns,
-            merged_keys(*keys),
+            merged_keys(before.key_columns, observation.key_columns),
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},

@@ -187,8 +187,9 @@ class PipelineTables:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):
                     continue
-                if self.routes[source] is not None and self._routing.rule_of[source].columns.hides:
-                    continue  # decoded for the table, the records show whether they still have the hidden columns
+                led = None if self.routes[source] is None else self._routing.rule_of[source]
+                if led is not None and (led.columns.hides or led.schema_changes.primary_key == "new_table"):
+                    continue  # decoded for the table, the records show which hidden columns and which key they have
                 seen = self._routing.additions(source, seen)
             identifier = self.routes[source]
             if identifier is not None and not self.is_paused(identifier):

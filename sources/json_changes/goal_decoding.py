@@ -6,7 +6,8 @@ decodes the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, Self, TypeVar
 
@@ -99,7 +100,8 @@ def _decode(form: TableFormat[P], source: SourceTable, parts: Sequence[P], goals
     count = sum(len(part.ops) for part in parts)
     if source not in goals:
         form.outcome.count(unknown_tables=count)
-        form.outcome.observe(_observed(form, source, parts))
+        for of_key in _by_key(form, parts):
+            form.outcome.observe(_observed(form, source, of_key))
         return
     goal = goals[source]
     goal = form.fitted(goal) if isinstance(goal, DecodeTarget) else goal
@@ -115,6 +117,16 @@ def _decode(form: TableFormat[P], source: SourceTable, parts: Sequence[P], goals
                 parts = [left for part in parts if len((left := step(form, source, target, part)).ops)]
             if parts:
                 form.decode_known(source, target, parts)
+
+
+def _by_key(form: TableFormat[P], parts: Sequence[P]) -> Iterable[list[P]]:
+    """The records by the fields of their message keys: each key may be that of another table."""
+    found: defaultdict[frozenset[str], list[P]] = defaultdict(list)
+    for part in parts:
+        for fields, mask in form.keys_of(part, set()):
+            if mask.any():
+                found[frozenset(fields or ())].append(part.chosen(mask))
+    return found.values()
 
 
 def _observed(form: TableFormat[P], source: SourceTable, parts: Sequence[P]) -> Observation:

@@ -49,7 +49,7 @@ class Shop:
         self.count += 1
         row: dict[str, Any] = {"id": row_id * self.partitions + partition, "region": "ab"[row_id % 2], "n": row_id % 3}
         names = {"db": "shop", "schema": "public", "table": source}
-        image = {**row, "v": self.count}
+        image = {**row, "v": self.count, **({} if key == OLD else {"since_change": self.count})}
         before, after = (image, None) if op == "d" else (None, image)
         value = {"before": before, "after": after, "op": op, "source": names}
         self.pipeline.broker.append(TOPIC, partition, {name: row[name] for name in key}, value, self.count)
@@ -82,6 +82,7 @@ class Shop:
             assert table is not None, f"{name} is missing"
             assert set(table.schema.primary_keys) == set(key)
             assert self.held(name) == self.rows[key], name
+            assert key != OLD or "since_change" not in table.schema.column_names, "the old table stays as it is"
         assert self.pipeline.table(f"lake.orders_v{len(keys) + 1}") is None
 
 
