@@ -333,7 +333,8 @@ class ColumnRules(ConfigModel):
         default_factory=dict,
         description="Column name to the path of its value inside nested fields, such as `city: "
         "customer.address.city`. For documents of MongoDB and the formats `json`, `avro` and `protobuf`. "
-        "The column needs a type under `types`, and replaces a field of the same name.",
+        "The column needs a type under `types`, and replaces a field of the same name. It can be part of the "
+        "primary key; records without the field then go to quarantine.",
     )
 
     @model_validator(mode="after")
@@ -341,6 +342,9 @@ class ColumnRules(ConfigModel):
         for name in self.paths:
             if name not in self.types:
                 raise refused(f"declare the type of column {name!r} under `types`", "paths", name)
+            if name in self.replace:
+                text = f"`paths` fills column {name!r}: compute another column under `add`, and drop this one"
+                raise refused(text, "replace", name)
         return self
 
     @property

@@ -70,7 +70,7 @@ def _check_key(
     types: Collection[str],
 ) -> None:
     """Every record needs the key columns; in a table without a key, NULL is a valid partition if its type is known."""
-    brought = {*seen.columns, *seen.key_only, *(seen.key_columns or ())}
+    brought = {*seen.columns, *seen.key_only, *(seen.key_columns or ()), *rule.columns.paths}
     missing = next((name for name in primary_key if name not in brought), None)
     untyped = next((name for name in primary_key if name not in types), None)
     if missing is None and untyped is not None:

@@ -296,6 +296,20 @@ def test_nested_fields_fill_columns_by_their_paths(tmp_path: Path, copies: int) 
     pipeline.assert_all_accounted_for([batch])
 
 
+ZIP: dict[str, object] = {"types": {"zip": "INT"}, "paths": {"zip": "home.zip"}}
+
+
+@pytest.mark.parametrize("given", [{"primary_key": ["zip"]}, {"primary_key": ["zip", "id"], "partition_by": ["zip"]}])
+def test_a_nested_field_can_be_a_key(tmp_path: Path, given: dict[str, object]) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {**given, "columns": ZIP})
+
+    values = [{"id": 2, "home": {}}, *({"id": 1, "v": v, "home": {"zip": 3011}} for v in "ab"), {"id": 3}]
+    pipeline.run(*(plain_batch([(None, value)], n) for n, value in enumerate(values)))
+
+    assert pipeline.rows("zip", "id", "v") == [(3011, 1, "b")]
+    assert pipeline.bad == dict.fromkeys((0, 3), "column zip INT NOT NULL: NULL in a column that is NOT NULL")
+
+
 DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
 MOMENT = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "default": 0}
 HOME = {"type": "struct", "fields": [{"field": "city", "type": "string", "default": "Bern"}]}
