@@ -32,15 +32,15 @@ from sources.position_kinds import POSITION
 Mask = npt.NDArray[np.bool_]
 
 _OP = OF_EVENTS["op"]
-_QUOTED = re.compile(r"['\"].*(?:['\"]|$)", re.DOTALL)
-"""From the first quote to the last: a value may have quotes itself."""
+_TEXTS = re.compile(r"['\"\[{].*", re.DOTALL)
+"""From the first quote or bracket to the end: a value may have quotes itself, and may be cut."""
 _NUMBERS = re.compile(r"[-+]?\d[\d.:eETZ+-]*")
 _FULL = "let the source send whole rows (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
 
 
 def without_values(reason: str) -> str:
-    """A reason without texts in quotes and without numbers."""
-    return _NUMBERS.sub("...", _QUOTED.sub("...", reason))
+    """A reason without numbers, texts in quotes, arrays and objects."""
+    return _NUMBERS.sub("...", _TEXTS.sub("...", reason))
 
 
 @dataclass(frozen=True, slots=True)

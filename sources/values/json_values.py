@@ -53,9 +53,10 @@ def describe(value: Any) -> str:
     """Kind and shortened content of a JSON value, for reasons."""
     match value:
         case bool():
-            return f"boolean {str(value).lower()}"
+            return "a boolean"
         case int() | Decimal() | float():
-            return f"number {_short(str(value))}"
+            is_finite = isinstance(value, int) or Decimal(value).is_finite()
+            return f"number {_short(str(value))}" if is_finite else "a number that is not finite"
         case str():
             return f"string {json.dumps(_short(value), ensure_ascii=False)}"
         case dict():
