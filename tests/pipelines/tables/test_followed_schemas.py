@@ -489,16 +489,20 @@ def test_a_retyped_column_goes_on_beside_and_its_late_rows_too(tmp_path: Path) -
     assert content(tables)[6] == {"id": 6, "a": None, "b": None, "a_v2": "1.5"}
 
 
-@pytest.mark.parametrize("word", ["keep_null", "drop", "pause"])
+@pytest.mark.parametrize(
+    ("word", "renamed"), [("keep_null", {}), ("drop", {}), ("pause", {}), ("keep_null", {"a": "aa"})]
+)
 def test_a_column_that_another_one_continues_is_not_a_lost_one(
-    tmp_path: Path, word: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, word: str, renamed: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     words, text, flag = {"retype": "new_column", "drop": word}, {**AB, "a": "string"}, {**AB, "a": "boolean"}
     second = records(at(2, text, a="two", b="x"), first_offset=1)
     third = records(at(3, flag, a=True, b="x"), first_offset=2)
-    tables = run(tmp_path, words, records(at(1, AB, a=1, b="x")), second, third)
+    rule: dict[str, Any] = {"columns": {"rename": renamed}} if renamed else {}
+    tables = run(tmp_path, words, records(at(1, AB, a=1, b="x")), second, third, **rule)
 
-    rows = {key: (row["a"], row["a_v2"], row["a_v3"]) for key, row in content(tables).items()}
+    names = [f"{renamed.get('a', 'a')}{suffix}" for suffix in ("", "_v2", "_v3")]
+    rows = {key: tuple(row[name] for name in names) for key, row in content(tables).items()}
     assert rows == {1: (1, None, None), 2: (None, "two", None), 3: (None, None, True)}
     assert "no column" not in caplog.text
 
