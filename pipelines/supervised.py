@@ -40,6 +40,7 @@ from pipelines.views.table_views import EventKind, Phase
 from sources.loss import Losses
 from sources.positions import Place
 from sources.reader import SourceReader
+from sources.wording import sentences
 
 log = logging.getLogger(__name__)
 
@@ -345,10 +346,12 @@ class SupervisedPipeline(BatchObserver):
         left_s = trouble.next_s - self._now()
         since = datetime.now() - timedelta(seconds=self._now() - trouble.since_s)
         log.warning(
-            "%s: %s. Waiting since %s, next try in %.0f s (number %d); the pipeline ends if it lasts %s",
+            "%s: %s, next try in %.0f s (number %d); the pipeline ends if it lasts %s",
             self.config.name,
-            trouble.what.removeprefix(f"pipeline {self.config.name}: "),
-            since.strftime("%H:%M:%S"),
+            sentences(
+                trouble.what.removeprefix(f"pipeline {self.config.name}: "),
+                f"Waiting since {since.strftime('%H:%M:%S')}",
+            ),
             left_s,
             trouble.tries,
             duration_words(self._patience.max_elapsed_s),

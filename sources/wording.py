@@ -102,6 +102,12 @@ def lack_of_name(part: str, topic: str, database: str | None, schema: str | None
     return f"{told}; {field}, or {other}"
 
 
+def sentences(text: object, following: str) -> str:
+    """A text and the sentence that follows it; a text of another program may have its own full stop."""
+    told = str(text)
+    return f"{told}{' ' if told.endswith(('.', '?', '!')) else '. '}{following}"
+
+
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:
     """The first ``shown`` names and, in place of all others, how many ``kind`` they are: ``and 3 more tables``."""
     others = len(names) - shown

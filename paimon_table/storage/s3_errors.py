@@ -40,7 +40,7 @@ class Answer:
         return self.text.startswith(NO_LOGIN) or (self.status is not None and 400 <= self.status < 500)
 
     def os_error(self, path: str) -> OSError:
-        text = f"{path}: {self.text}"
+        text = f"{path}: {self.text.removesuffix('.')}"
         if self.text.startswith(NO_LOGIN) or self.status in {401, 403}:
             return PermissionError(text)
         if self.status is None or self.status in {408, 429} or self.status >= 500 or self.code in _PASSING:
@@ -70,7 +70,8 @@ def answer_of(error: BaseException) -> Answer:
 
 
 def first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "")
+    """Without a full stop: messages continue."""
+    return next(iter(str(error).splitlines()), "").removesuffix(".")
 
 
 @contextmanager
@@ -92,8 +93,8 @@ def translated(path: str) -> Iterator[None]:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         raise Answer(str(error), status, told.get("Code"), is_repeated=False).os_error(path) from error
     except (HTTPClientError, NotReached) as error:  # not reachable, no response in time, or a broken connection
-        raise ConnectionError(f"{path}: {error}") from error
+        raise ConnectionError(f"{path}: {first_line(error)}") from error
     except NoCredentialsError as error:
-        raise PermissionError(f"{path}: {error}") from error
+        raise PermissionError(f"{path}: {first_line(error)}") from error
     except BotoCoreError as error:
-        raise OSError(f"{path}: {error}") from error
+        raise OSError(f"{path}: {first_line(error)}") from error

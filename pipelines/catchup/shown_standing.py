@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.tables.table_failure import way_on
+from sources.wording import sentences
 
 log = logging.getLogger(__name__)
 
@@ -53,15 +54,17 @@ def say_paused(pauses: Mapping[str, Pause]) -> None:
     for name, pause in pauses.items():
         if pause.tries_again:
             log.warning(
-                "table %s has been behind since batch %d: %s. It catches up now", name, pause.batch, pause.reason
+                "table %s has been behind since batch %d: %s",
+                name,
+                pause.batch,
+                sentences(pause.reason, "It catches up now"),
             )
         else:
             log.warning(
-                "table %s has been paused since batch %d: %s. %s",
+                "table %s has been paused since batch %d: %s",
                 name,
                 pause.batch,
-                pause.reason,
-                way_on(name, is_asked=pause.cause is Cause.ASKED),
+                sentences(pause.reason, way_on(name, is_asked=pause.cause is Cause.ASKED)),
             )
 
 
@@ -69,7 +72,5 @@ def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Itera
     """The messages of an ending run about tables that it could not write."""
     for name, standing in standings.items():
         if standing.has_failed:
-            yield (
-                f"pipeline {pipeline}: table {name} is paused, and all others are up to date: "
-                f"{standing.pause.reason}. Fix the cause and start again: the table then catches up"
-            )
+            way = sentences(standing.pause.reason, "Fix the cause and start again: the table then catches up")
+            yield f"pipeline {pipeline}: table {name} is paused, and all others are up to date: {way}"

@@ -24,7 +24,7 @@ from pipelines.control.requests import Answer, Request, State
 from pipelines.control.turns import Turns
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.table_failure import TableFailure, is_of_table, may_succeed_later, way_on
-from sources.wording import first_of
+from sources.wording import first_of, sentences
 
 log = logging.getLogger(__name__)
 
@@ -226,12 +226,7 @@ class SideWork:
         pause = self._paused.pauses[identifier]
         self.pause(identifier)
         self._paused.pause_failed(identifier, error, pause.batch, pause.topics)
-        log.error(
-            "table %s stays paused, all others continue: %s. %s",
-            identifier,
-            error,
-            way_on(identifier),
-        )
+        log.error("table %s stays paused, all others continue: %s", identifier, sentences(error, way_on(identifier)))
 
     def _goes_on(self) -> bool:
         return not self._stopping.is_set()

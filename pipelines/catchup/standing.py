@@ -34,7 +34,7 @@ from pipelines.tables.merged_sources import source_words
 from pipelines.tables.paused_tables import FILLED
 from sinks.commit.positions import FedBy, Position, may_have_expired
 from sources.positions import Place
-from sources.wording import counted
+from sources.wording import counted, sentences
 
 
 class Offsets(Protocol):
@@ -337,12 +337,13 @@ def _rolled_back_ended(table: TableFacts, stream: StreamFacts, source: Offsets, 
     try:
         back = _rolled_back(table, stream, source, verdict).entry
     except ConfigError as error:
-        return verdict.but(verdict.entry, _line(table, f"{error}. Table {by} continues it, and is complete"))
+        return verdict.but(verdict.entry, _line(table, sentences(error, f"Table {by} continues it, and is complete")))
     if back.pause is None or back == verdict.entry:
         return verdict
-    text = (
-        f"{back.pause.reason}. Table {by} continues it, so Tidemark does not read these records again: restore a backup"
-        " of the table, or write the topics into another one (another `into`, the old primary_key, `backfill: true`)"
+    text = sentences(
+        back.pause.reason,
+        f"Table {by} continues it, so Tidemark does not read these records again: restore a backup of the table, or"
+        " write the topics into another one (another `into`, the old primary_key, `backfill: true`)",
     )
     return verdict.but(replace(back, pause=ended(back.pause, by)), _line(table, text))
 

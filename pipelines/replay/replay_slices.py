@@ -49,7 +49,7 @@ from pipelines.views.table_counts import Opened, unfinished_replays
 from pipelines.views.table_views import Beside
 from sources.pace import Pace
 from sources.slices import Slice
-from sources.wording import counted
+from sources.wording import counted, sentences
 
 log = logging.getLogger(__name__)
 
@@ -147,10 +147,8 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, own: OwnTabl
     """
     entry = Book(checkpoint).entry(identifier)
     if entry.pause is not None and not entry.pause.has_rule and entry.pause.cause is Cause.NEW_KEY:
-        raise ConfigError(
-            f"table {identifier} gets no more records: {entry.pause.reason}. Replay that table, which begins where this"
-            " one ends"
-        )
+        way = sentences(entry.pause.reason, "Replay that table, which begins where this one ends")
+        raise ConfigError(f"table {identifier} gets no more records: {way}")
     if entry.pause is not None and not entry.pause.has_rule:
         raise ConfigError(
             f"table {identifier} lacks records that the stream has read while no rule wrote the table. Start the "

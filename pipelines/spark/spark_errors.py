@@ -115,7 +115,7 @@ def first_cause(error: object) -> str:
             "a Python process of Spark has ended, possibly because it ran out of memory; start again: the "
             "pipeline continues where it stopped"
         )
-    return cause
+    return cause.removesuffix(".")
 
 
 def _is_overload(error: object) -> bool:

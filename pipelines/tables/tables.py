@@ -53,6 +53,7 @@ from sources.column_sources import OPTION, ColumnSources
 from sources.decode_target import Behind, Goal, Rejection
 from sources.formats import chosen_format
 from sources.positions import ReadOffsets
+from sources.wording import sentences
 
 log = logging.getLogger(__name__)
 
@@ -356,11 +357,10 @@ class PipelineTables:
         is_followed = isinstance(error, KeyChanged)
         log.log(
             logging.WARNING if is_followed else logging.ERROR,
-            "table %s is paused from batch %d on, all others continue: %s. %s",
+            "table %s is paused from batch %d on, all others continue: %s",
             identifier,
             batch_id,
-            error,
-            "Tidemark first reads it up to this record" if is_followed else way_on(identifier),
+            sentences(error, "Tidemark first reads it up to this record" if is_followed else way_on(identifier)),
         )
 
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:

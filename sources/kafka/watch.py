@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from py4j.protocol import Py4JError
 
 from paimon_table.errors import TidemarkError
+from sources.wording import sentences
 
 log = logging.getLogger(__name__)
 
@@ -100,12 +101,12 @@ class KafkaWatch:
             return
         self._told_s = now_s
         log.warning(
-            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. The query gives up after about %s s within a"
+            "%s: no answer from Kafka for %.0f s: %s. The query gives up after about %s s within a"
             " batch, or %s s between two (default.api.timeout.ms under source.kafka.options). Tidemark then restarts "
             "it, for up to retry.max_elapsed",
             self._pipeline,
             now_s - self._silent_since_s,
-            error,
+            sentences(error, "The pipeline waits"),
             _api_timeout_s(self._properties),
             ATTEMPTS * _api_timeout_s(self._properties),
         )

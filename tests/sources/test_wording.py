@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.batch.decode_report import kind_of_reason
 from sources.changes import SKIPS
-from sources.wording import BadReason, bad_reason, counted, first_of, position_words, skip_words
+from sources.wording import BadReason, bad_reason, counted, first_of, position_words, sentences, skip_words
 
 
 def test_names_that_are_left_out_are_counted() -> None:
@@ -20,6 +20,13 @@ def test_names_that_are_left_out_are_counted() -> None:
 
 def test_one_thing_has_no_plural() -> None:
     assert (counted(1, "file"), counted(1200, "file")) == ("1 file", "1,200 files")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("no", "no. On"), ("No.", "No. On"), ("no ...", "no ... On"), ("a?", "a? On")]
+)
+def test_a_text_with_its_own_full_stop_gets_no_second_one(text: str, told: str) -> None:
+    assert sentences(text, "On") == told
 
 
 def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:

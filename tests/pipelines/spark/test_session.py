@@ -172,7 +172,7 @@ Driver stacktrace:
     ("text", "cause"),
     [
         ("Job aborted\nDriver stacktrace:\nCaused by: java.io.IOException: broken disk\n\tat a.b", "broken disk"),
-        ("Query [id = 1] terminated with exception: no offsets", "no offsets"),
+        ("Query [id = 1] terminated with exception: no offsets.", "no offsets"),
         ("null\n=== Streaming Query ===", "ran out of memory"),
         (
             "Job aborted: Python worker failed to connect back.\nCaused by: java.net.SocketTimeoutException",
@@ -203,7 +203,7 @@ Driver stacktrace:
 )
 def test_the_cause_of_what_spark_gives_up_is_one_line(text: str, cause: str) -> None:
     assert cause in first_cause(Exception(text))
-    assert "\n" not in first_cause(Exception(text))
+    assert "\n" not in first_cause(Exception(text)) and not first_cause(Exception(text)).endswith(".")
 
 
 def test_threads_that_are_not_pinned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
