@@ -22,7 +22,11 @@ ORDERED_COLUMN = "_ORDERED"
 """Optional column of change rows: whether a delete has its own sequence columns, because it is an update in the source.
 Every other delete takes its place from the row that it meets."""
 
+ABSENT_COLUMN = "_ABSENT"
+"""Column of change rows with ``DecodeTarget.joined``: positions (list<int16>) of those columns that the record lacks. A
+transform reads it and leaves it out."""
+
 CHANGE_COLUMNS = frozenset(
-    {VALUE_KIND, OFFSET_COLUMN, UNAVAILABLE_COLUMN, OTHER_KEY_COLUMN, WEAK_COLUMN, ORDERED_COLUMN}
+    {VALUE_KIND, OFFSET_COLUMN, UNAVAILABLE_COLUMN, OTHER_KEY_COLUMN, WEAK_COLUMN, ORDERED_COLUMN, ABSENT_COLUMN}
 )
 """All columns of change rows that are none of the source: no column of a source or table can have such a name."""

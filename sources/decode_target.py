@@ -156,6 +156,8 @@ class DecodeTarget:
     """The rows have the event columns after their own, whichever event columns the table stores."""
     tells_places: bool = False
     """The rows have the columns of places (``PLACE_COLUMNS``) after their own."""
+    joined: frozenset[str] = frozenset()
+    """Columns that expressions need, if each source table sends only parts of the rows (``ABSENT_COLUMN``)."""
     transform: RowTransform | None = None
     """Turns the decoded rows into rows of the table; None if the table has the columns of the source."""
     paths: Mapping[str, ColumnPath] = field(default_factory=dict)

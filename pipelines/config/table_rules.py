@@ -13,7 +13,8 @@ from pydantic_core import CoreSchema
 
 from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
-from paimon_table.options.names import KEEP_DELETES, SEQUENCE_FIELD
+from paimon_table.options.field_options import AGGREGATING
+from paimon_table.options.names import KEEP_DELETES, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_table.types import DataType
 from pipelines.config.column_rules import ColumnRules, Expression, first_match
 from pipelines.config.config_values import ConfigModel, OptionOrNull, Text, refused
@@ -394,6 +395,10 @@ class TargetRule:
         """The own columns that order the rows and their deletes."""
         found = columns_of_order(self.options) if self.on_change is None else ()
         return tuple((name, t) for name, t in found if name != POSITION or self.orders_by_position)
+
+    def joins_parts(self, options: Mapping[str, str]) -> bool:
+        """Whether a row of a table with these options combines parts that several source tables send."""
+        return self.merge_sources == "same_rows" and options.get(MERGE_ENGINE, "").strip().lower() in AGGREGATING
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
         """The columns of the table's primary key that distinguish rows of the source."""

@@ -37,6 +37,8 @@ class Layout:
     types: Mapping[str, DataType]
     refused: Mapping[str, str] = field(default_factory=dict)
     """Columns of the source that the table cannot have under their names, with the reason."""
+    joins_parts: bool = False
+    """Whether another source table may have the columns that expressions need (``TargetRule.joins_parts``)."""
 
     @property
     def computed(self) -> dict[str, DataType]:
@@ -79,15 +81,35 @@ class Layout:
         return lacking(text, self.types)
 
     @property
-    def all_lacking(self) -> dict[str, str]:
-        """Names in expressions that are not known columns, with the expression that uses them.
+    def unfed(self) -> dict[str, str]:
+        """Names in expressions of columns that are not known columns, with the expression that uses them.
 
         A masked column without a value so far counts as known: it is added with its first value.
         """
         expressions = self.rule.columns.expressions
-        found = {
+        return {
             missing: f"columns: {name}: {text}" for name, text in expressions.items() for missing in self._lacking(text)
         }
+
+    @property
+    def unfed_texts(self) -> dict[str, str]:
+        """Per such name a text with the expression, the name and what may be meant."""
+        return {
+            name: f"{place}: no record of its sources so far has column {self._with_hint(name, place)}"
+            for name, place in self.unfed.items()
+        }
+
+    def _with_hint(self, missing: str, place: str) -> str:
+        close = nearest(missing, self.types)
+        hint = f" (did you mean {close!r}?)" if close else ""
+        if f'"{missing}"' in place:
+            hint += f"; if it is a text, write it in single quotes: '{missing}'"
+        return f"{missing!r}{hint}"
+
+    @property
+    def all_lacking(self) -> dict[str, str]:
+        """Names without which no row can be made, with the expression that uses them."""
+        found = {} if self.joins_parts else self.unfed
         if self.rule.where is not None:
             found |= dict.fromkeys(self._lacking(self.rule.where), f"where: {self.rule.where}")
         return found
@@ -148,21 +170,21 @@ class Layout:
                         f"rule into {self.rule.into}: columns.{block}: records of {source} have no column {name!r}; did"
                         f" you mean {meant!r}? They have: {', '.join(sorted(known))}"
                     )
-        for missing, place in self.all_lacking.items():
+        stops = self.all_lacking
+        for missing, place in {**self.unfed, **stops}.items():
             is_null = next((name for name in shown if name.lower() == missing.lower()), None)
             if is_null is not None:
                 raise SchemaChangeRefused(
                     f"rule into {self.rule.into}: {place}: column {is_null!r} has only NULL so far, so its type "
                     f"is unknown: declare it under columns.types, such as `{is_null}: STRING`"
                 ).without_values()
+            if missing not in stops:
+                continue
             if (moment := of_the_moment(missing)) is not None:
                 raise ConfigError(f"rule into {self.rule.into}: {place}: {moment}")
-            close = nearest(missing, self.types)
-            hint = f" (did you mean {close!r}?)" if close else ""
-            if f'"{missing}"' in place:
-                hint += f"; if it is a text, write it in single quotes: '{missing}'"
             raise ConfigError(
-                f"rule into {self.rule.into}: {place}: records of {source} have no column {missing!r}{hint};"
+                f"rule into {self.rule.into}: {place}: records of {source} have no column"
+                f" {self._with_hint(missing, place)};"
                 f" if the column will appear later, declare its type under columns.types. They have:"
                 f" {', '.join(self.types) or 'none'}"
             )
@@ -181,6 +203,8 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         if source is not None:
             types[source] = f.type
     for name, t in (seen or {}).items():
+        if t is None and name in columns.replace:
+            t = rule.column_types.get(columns.rename.get(name, name))
         if t is None or name in declared:
             continue
         if name in hidden:
@@ -189,7 +213,7 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         stored = columns.stored_as(name)
         stated = t if stored is None else rule.declared([stored]).get(stored, t)
         types[name] = (widened(types[name], stated) or types[name]) if name in types else stated.with_nullable(True)
-    return Layout(rule, types)
+    return Layout(rule, types, joins_parts=rule.joins_parts(schema.options))
 
 
 def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> DataType:
@@ -219,7 +243,7 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
         if declared is not None or t is not None:
             types[name] = (declared or t or types[name]).with_nullable(True)
     refused = {name: why for name in seen if (why := columns.clash(name)) is not None}
-    return Layout(rule, types, refused)
+    return Layout(rule, types, refused, rule.joins_parts(rule.options))
 
 
 def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetRule]:

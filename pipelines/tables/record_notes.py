@@ -215,6 +215,17 @@ class VanishedColumns:
                     topic, name, place, identifier, follows, name,
                 )  # fmt: skip
 
+    def note_unfed(self, identifier: str, unfed: Mapping[str, str]) -> None:
+        """Warn of columns that expressions need and no source of the table has shown."""
+        for name, text in unfed.items():
+            if ("", identifier, f"unfed {name}") not in self._warned:
+                self._warned.add(("", identifier, f"unfed {name}"))
+                log.warning(
+                    "table %s: %s. Until a source has it, the expression gives no values. If the name is wrong, "
+                    "correct it in the rule",
+                    identifier, text,
+                )  # fmt: skip
+
     @staticmethod
     def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:
         """The columns ``absent`` from the newest events that no later event is expected to have."""

@@ -33,8 +33,8 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple
         if source is not None and not rule.columns.leaves_out(source):
             columns.append((f.name, source))
         else:
-            is_computed = f.name in rule.columns.computed
-            columns.append((f.name, _column(layout, f.name, f.type) if is_computed else Unfed(f.type)))
+            is_fed = f.name in rule.columns.masks or (f.name in rule.columns.expressions and not layout.lacking(f.name))
+            columns.append((f.name, _column(layout, f.name, f.type) if is_fed else Unfed(f.type)))
     refused = traits.refused_deletes
     computed = {name for name, origin in columns if isinstance(origin, Column)}
     leaving = leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer)

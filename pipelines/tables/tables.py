@@ -20,7 +20,7 @@ from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.column_changes import nullable_changes
-from pipelines.tables.column_layout import stored_looks
+from pipelines.tables.column_layout import layout_of, stored_looks
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
 from pipelines.tables.evolution import Evolution, check_droppable
@@ -388,6 +388,9 @@ class PipelineTables:
             with blaming(identifier):
                 if comments and rule.schema_changes.comment == "apply" and feeds_alone(rule, sink):
                     changed |= self._evolution.describe(sink, of_source, comments, now_ms())
+                if of_source.joins_parts(sink.table.schema.options):
+                    unfed = layout_of(of_source, sink.table.schema).unfed_texts
+                    self._vanished.note_unfed(identifier, unfed)
                 newest = self._vanished.newest(source)
                 if newest is not None and newest.is_whole:
                     gone = self._vanished.lost(rule, newest.absent, is_only_source=len(sink.sources) <= 1)

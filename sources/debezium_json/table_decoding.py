@@ -45,6 +45,7 @@ from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.goal_decoding import decode_for_goal
+from sources.json_changes.lacking_records import lacking_records
 from sources.json_changes.observing import (
     Shapes,
     all_columns,
@@ -151,7 +152,7 @@ class TableDecoding:
     def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[TableEvents]) -> None:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts, target) if target.needs_events else None
-        rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
+        rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, self._lacks, log)
         read = (events for part in parts for events in read_events(part, plan, self.outcome))
         found = [rows.storable(with_defaults(e, self.schema, target, self.outcome, self.shape)) for e in read]
         events = [e for e in found if len(e.ops)]
@@ -161,6 +162,13 @@ class TableDecoding:
         converted = rows.add(pieces)
         told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
         self._observe_known(rows, events, converted, told)
+
+    def _lacks(self, name: str, positions: npt.NDArray[np.int64]) -> Mask:
+        if self.schema is not None or self.is_of_keys:
+            return np.full(len(positions), self.schema is None or name not in self.schema.by_name)
+        return lacking_records(
+            name, positions, self.outcome, lambda value: images_of(self.shape.event(unwrapped(value)))
+        )
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[tuple[ObservedColumn, ...], Shapes]:
         """The columns of records, and the shapes of their rows if these are whole and have no schema."""

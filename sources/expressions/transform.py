@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
+from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, ORDERED_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
 from sources.changes import ChangeBatch
 from sources.decode_target import FindUnstorable, TransformedRows
 from sources.event_columns import EVENT_NAMES, TOLD_NAMES
@@ -133,13 +133,16 @@ class _Transformation:
         self._offsets = np.asarray(change.rows.column(OFFSET_COLUMN))
         self._kinds = np.asarray(change.rows.column(VALUE_KIND)).astype(np.int8)
         self._problems: dict[int, str] = {}
-        self._unsent = self._unsent_columns()
+        self._unsent = self._listed(UNAVAILABLE_COLUMN)
+        """Per column of the source the rows whose value was not sent."""
+        self._absent = self._listed(ABSENT_COLUMN)
+        """Per column of the source the rows whose record does not have it, if other sources send it."""
 
     def result(self) -> TransformedRows:
         transform = self._transform
         found = self._evaluated()
         is_match = self._matches(found)
-        computed = {name: found[i] for i, (name, _) in enumerate(transform.computed)}
+        computed = {name: self._fed(column, found[i]) for i, (name, column) in enumerate(transform.computed)}
         key_columns = self._key_columns(computed)
         tells_ops = _OP in self._rows.column_names and not transform.sequence
         fates = fates_of(
@@ -174,6 +177,22 @@ class _Transformation:
             wanted.append(Column.of_condition(transform.where))
         rows = pa.table(columns) if columns else pa.table({"row": pa.nulls(self._count)})
         return evaluated(wanted, rows, self._mask_keys)
+
+    def _fed(self, column: Column, found: Evaluation) -> Evaluation:
+        """The values of a column, NULL without a problem for rows that lack one of its inputs."""
+        lacks = self._lacks(column)
+        if not lacks.any():
+            return found
+        values = pc.if_else(pa.array(lacks), pa.scalar(None, found.values.type), found.values)
+        return Evaluation(values, {row: why for row, why in found.problems.items() if not lacks[row]})
+
+    def _lacks(self, column: Column) -> Mask:
+        """The rows whose record lacks an input; not those that have none of the values, which the table may have."""
+        absent = [self._absent[name] for name in column.inputs if name in self._absent]
+        if not absent:
+            return np.zeros(self._count, np.bool_)
+        unsent = np.logical_and.reduce([self._unsent_in(name) for name in column.inputs])
+        return np.logical_or.reduce(absent) & ~unsent
 
     def _matches(self, found: Sequence[Evaluation]) -> Mask:
         """The rows that ``where`` accepts; if that is unknown for a row, its record is bad."""
@@ -274,7 +293,7 @@ class _Transformation:
         unsent = [self._unsent_in(column_) for column_ in column.inputs]
         if not self._unsent or not unsent:
             return
-        some = np.logical_or.reduce(unsent) & concerned
+        some = np.logical_or.reduce(unsent) & concerned & ~self._lacks(column)
         depends = len(column.inputs) > 1 or bool(set(column.metadata) - OF_SOURCE) or is_key
         for row in np.flatnonzero(some & depends).tolist():
             names = ", ".join(n for n in column.inputs if self._unsent_in(n)[row])
@@ -336,12 +355,12 @@ class _Transformation:
 
     # ------------------------------------------------------------ values that were not sent
 
-    def _unsent_columns(self) -> dict[str, Mask]:
-        """Per column of the source the rows whose value was not sent."""
-        if UNAVAILABLE_COLUMN not in self._rows.column_names:
+    def _listed(self, listing: str) -> dict[str, Mask]:
+        """Per column of the source the rows that have its position in a column of lists."""
+        if listing not in self._rows.column_names:
             return {}
         found: dict[str, Mask] = {}
-        for row, positions in enumerate(self._rows.column(UNAVAILABLE_COLUMN).to_pylist()):
+        for row, positions in enumerate(self._rows.column(listing).to_pylist()):
             for position in positions or ():
                 name = self._rows.schema.field(position).name
                 found.setdefault(name, np.zeros(self._count, np.bool_))[row] = True
@@ -359,6 +378,8 @@ class _Transformation:
             inputs = origin.inputs if isinstance(origin, Column) else (origin,)
             none = np.zeros(self._count, np.bool_)
             hidden = np.logical_or.reduce([self._unsent_in(column) for column in inputs]) if inputs else none
+            if isinstance(origin, Column):
+                hidden = hidden & ~self._lacks(origin)
             if name in self._transform.sequence:
                 hidden = hidden[orders.row_of]
             if name not in self._transform.primary_key:

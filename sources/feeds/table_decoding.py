@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from sources.json_changes.change_rows import DELETE, TRUNCATE, UPDATE, Events, M
 from sources.json_changes.column_plan import Plan, plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
+from sources.json_changes.lacking_records import lacking_records
 from sources.json_changes.observing import (
     Shapes,
     all_columns,
@@ -134,7 +136,9 @@ class FeedDecoding:
     def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:
         schema = group.types.schema(self.options, self.binary)
         plan = self._plan(target, schema)
-        rows = TableRows(source, self.partition, target, plan, AbsentFields(), self.outcome, log)
+        typed = {name for name, _ in group.types.columns}
+        lacks = partial(_lacks, self.feed, self.outcome, typed)
+        rows = TableRows(source, self.partition, target, plan, AbsentFields(), self.outcome, lacks, log)
         raw = {name for name, _ in target.columns if target.forms.of(name) == RAW}
         events = self._with_clear_types(group, target)
         events = group.types.rewritten(events, dict(target.columns), self.options, raw)
@@ -157,7 +161,6 @@ class FeedDecoding:
         columns = with_forms(columns, forms, target)
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
-            typed = [name for name, _ in group.types.columns]
             shapes: Shapes = frozenset()
             if self.feed.tells_every_column and shows_news(images, target, typed):
                 shapes = shapes_of(self._exact_images(events.positions, len(events.positions)), typed)
@@ -309,3 +312,10 @@ def _without_looks(columns: Sequence[ObservedColumn]) -> tuple[ObservedColumn, .
 
 def _is_wider(known: Any, column: ObservedColumn) -> bool:
     return column.type is not None and common_type(known, column.type) != known.with_nullable(True)
+
+
+def _lacks(feed: Feed, outcome: Outcome, typed: Collection[str], name: str, positions: npt.NDArray[np.int64]) -> Mask:
+    """See ``Lacks``; ``typed`` are the columns whose types the records name."""
+    if name in typed:
+        return np.zeros(len(positions), np.bool_)
+    return lacking_records(name, positions, outcome, lambda value: images_in(feed, value))

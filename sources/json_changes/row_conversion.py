@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,16 +146,19 @@ def _part_table(
     arrays = [*part.columns, pa.array(part.kinds), offsets.take(pa.array(part.positions))]
     if with_unavailable:
         names.append(UNAVAILABLE_COLUMN)
-        arrays.append(_unavailable_lists(part))
+        arrays.append(position_lists(part.unavailable, len(part.positions)))
     table = pa.table(arrays, names=names)
     kept = _kept(part)
     return table if kept is None else table.filter(pa.array(kept))
 
 
-def _unavailable_lists(part: ConvertedRows) -> pa.Array:
-    matrix = np.zeros((len(part.positions), len(part.columns)), np.bool_)
-    for position, mask in part.unavailable.items():
-        matrix[:, position] = mask
-    offsets = np.zeros(len(matrix) + 1, np.int32)
+def position_lists(masks: Mapping[int, Mask], count: int) -> pa.Array:
+    """Per row the positions of the columns whose mask marks it."""
+    positions = sorted(masks)
+    matrix = np.zeros((count, len(positions)), np.bool_)
+    for index, position in enumerate(positions):
+        matrix[:, index] = masks[position]
+    offsets = np.zeros(count + 1, np.int32)
     np.cumsum(matrix.sum(axis=1), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.nonzero(matrix)[1].astype(np.int16)))
+    found = np.array(positions, np.int16)[np.nonzero(matrix)[1]]
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found))

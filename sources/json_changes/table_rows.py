@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
-from sources.change_columns import WEAK_COLUMN
+from sources.change_columns import ABSENT_COLUMN, WEAK_COLUMN
 from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.decode_target import DecodeTarget
 from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS, TIME_TYPE, TOLD_COLUMNS
@@ -35,8 +35,15 @@ from sources.json_changes.change_rows import (
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
+from sources.json_changes.lacking_records import Lacks
 from sources.json_changes.outcome import Outcome
-from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
+from sources.json_changes.row_conversion import (
+    ConvertedRows,
+    convert_rows,
+    position_lists,
+    record_counts,
+    rows_table,
+)
 from sources.position_kinds import (
     KINDS,
     NO_POSITION,
@@ -51,6 +58,7 @@ from sources.source_positions import SourcePositions
 from sources.values.conversion import convert_column, convert_values
 
 _VERSION_TYPES = (TIME_TYPE, DataType(Root.BIGINT), DataType(Root.BOOLEAN))
+_POSITIONS_TYPE = DataType(Root.ARRAY, element=DataType(Root.SMALLINT))
 _FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
 
 
@@ -67,6 +75,7 @@ class TableRows:
     plan: Plan
     gaps: Gaps
     outcome: Outcome
+    lacks: Lacks
     log: EventLog | None = None
     """Whether every event becomes a row."""
 
@@ -135,11 +144,24 @@ class TableRows:
                 rest = [t for name, t in self.target.ordering if name != POSITION]
                 stored_parts = [_with_nulls(part, rest) for part in stored_parts]
                 columns += self.target.ordering
+            if self.target.joined:
+                stored_parts = list(map(self._with_absent, stored_parts))
+                columns += ((ABSENT_COLUMN, _POSITIONS_TYPE),)
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(self.source, self.partition, rows, stored)
             self.outcome.count(without_effect=left_out)
         return converted
+
+    def _with_absent(self, part: ConvertedRows) -> ConvertedRows:
+        """The rows, followed by the positions of the columns that their records lack, of those in ``joined``."""
+        absent: dict[int, Mask] = {}
+        for position, (name, _) in enumerate(self.target.row_columns):
+            null = np.asarray(part.columns[position].is_null())
+            if name in self.target.joined and name not in self.target.paths and null.any():
+                absent[position] = null.copy()
+                absent[position][null] = self.lacks(self.plan[position].name, part.positions[null])
+        return replace(part, columns=[*part.columns, position_lists(absent, len(part.positions))])
 
     def _with_deleted_at(self, part: ConvertedRows) -> ConvertedRows:
         """The rows, followed by the time of deletes.
