@@ -74,7 +74,7 @@ def _plain_target(
         has_whole_before=rule.before == "full",
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
-        follows_retypes=of_table.schema_changes.retype in ("pause", "to_string"),
+        follows_retypes=of_table.schema_changes.retype not in (None, "cast"),
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
         may_truncate=all(
             one is None for one in (of_table.merge_sources, of_table.on_change, of_table.deleted_at, of_table.versions)

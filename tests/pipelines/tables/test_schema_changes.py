@@ -14,7 +14,7 @@ from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.schema_changes import PRESETS, SchemaChanges
 from pipelines.tables.tables import PipelineTables
-from tests.support.item_batches import drawn_value, records, typed
+from tests.support.item_batches import drawn_value, event, records, typed
 from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
 from tests.support.replay import CAPTURES
 from tests.support.source_content import open_table
@@ -169,6 +169,27 @@ def test_a_value_that_only_the_column_of_the_former_type_has_is_told(
         2: b"hi",
     }
     assert "NULL was written for 1 value(s) that the source did not send ('body_v2': 1)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("values", "columns"),
+    [
+        ((1, "abc", 2), {"v": [1, None, None], "v_v2": [None, "abc", "2"]}),
+        ((True, 5, "x"), {"v": [True, None, None], "v_v2": [None, 5, None], "v_v3": [None, None, "x"]}),
+    ],
+    ids=str,
+)
+def test_values_without_a_schema_start_a_column_of_their_type(
+    tmp_path: Path, values: tuple[object, ...], columns: dict[str, list[object]]
+) -> None:
+    rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+    tables = pipeline_tables(tmp_path, [{**rule, "schema_changes": {"retype": "new_column"}}])
+    batches = [records(event("c", n, {"id": n, "v": v}), first_offset=n) for n, v in enumerate(values)]
+
+    reported_batches(tables, batches, tmp_path, 0, tables.config.decoder)
+
+    rows = open_table(tables, "items").to_arrow().sort_by("id")
+    assert rows.drop_columns(["id"]).to_pydict() == columns
 
 
 @pytest.mark.parametrize("option", [{"sequence.field": "v"}, {"merge-engine": "aggregation"}])
