@@ -71,6 +71,11 @@ class RowTransform(Protocol):
         """Whether the table has only some rows of its source."""
         ...
 
+    @property
+    def computes_key(self) -> bool:
+        """Whether the key of the table is not a key of the source."""
+        ...
+
     def transformed(
         self, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
     ) -> TransformedRows:

@@ -54,7 +54,10 @@ def _with_column(batch: pa.RecordBatch, moves: npt.NDArray[np.int64], change: Ch
     if not isinstance(target, DecodeTarget) or not target.primary_key:
         return change
     types = dict(target.columns)
-    keys = _other_keys(batch, moves, change, {name: arrow_type(types[name]) for name in target.primary_key})
+    # Under a computed key no row can be looked up: the column only marks the rows that moved.
+    is_mark = target.transform is not None and target.transform.computes_key
+    names = () if is_mark else target.primary_key
+    keys = _other_keys(batch, moves, change, {name: arrow_type(types[name]) for name in names})
     return change if keys is None else replace(change, rows=change.rows.append_column(OTHER_KEY_COLUMN, keys))
 
 

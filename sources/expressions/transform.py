@@ -91,6 +91,10 @@ class Transform:
         return self.where is not None
 
     @property
+    def computes_key(self) -> bool:
+        return any(name in self.primary_key for name, _ in self.computed)
+
+    @property
     def is_ordered(self) -> bool:
         """Whether the table orders its rows itself, so that older ones may arrive later."""
         return self.leaving is Leaving.DELETED and (bool(self.sequence) or POSITION in self.passed)
@@ -192,7 +196,8 @@ class _Transformation:
         if not absent:
             return np.zeros(self._count, np.bool_)
         unsent = np.logical_and.reduce([self._unsent_in(name) for name in column.inputs])
-        return np.logical_or.reduce(absent) & ~unsent
+        lacks: Mask = np.logical_or.reduce(absent) & ~unsent
+        return lacks
 
     def _matches(self, found: Sequence[Evaluation]) -> Mask:
         """The rows that ``where`` accepts; if that is unknown for a row, its record is bad."""
@@ -224,7 +229,7 @@ class _Transformation:
     def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
         """The key values, if a key column is computed; none if the decoder has provided the whole key."""
         key = self._transform.primary_key
-        if not any(name in computed for name in key):
+        if not self._transform.computes_key:
             return []
         origins = dict(self._transform.columns)
         return [computed[n].values if n in computed else self._rows.column(str(origins[n])) for n in key]
@@ -337,8 +342,7 @@ class _Transformation:
         if self._unsent or keeps_row.any():
             names.append(UNAVAILABLE_COLUMN)
             arrays.append(self._unavailable(keeps_row, orders))
-        is_same_key = not any(name in computed for name in transform.primary_key)
-        if OTHER_KEY_COLUMN in rows.column_names and is_same_key:
+        if OTHER_KEY_COLUMN in rows.column_names and not transform.computes_key:
             names.append(OTHER_KEY_COLUMN)
             arrays.append(rows.column(OTHER_KEY_COLUMN))
         if orders.told.any():

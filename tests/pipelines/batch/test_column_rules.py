@@ -655,8 +655,9 @@ def test_rows_are_marked_though_the_table_leaves_deletes_out(tmp_path: Path) -> 
     assert [row["deleted_at"] is None for row in run.rows] == [False]
 
 
-def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path: Path) -> None:
-    rule = {"primary_key": ["shard", "id"], "columns": {"add": {"shard": "$database"}}}
+@pytest.mark.parametrize("shard", ["$database", "n % 3"])
+def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path: Path, shard: str) -> None:
+    rule = {"primary_key": ["shard", "id"], "before": "full", "columns": {"add": {"shard": shard}}}
     run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW)])
     moved = records([("c", None, {**ROW, "id": 11, "note": HIDDEN})], first=1).to_pylist()
     moved[0]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id": 1}'}]
