@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from paimon_table import AddColumn, SchemaChange, TableSchema, WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.types import sql, string
+from paimon_table.types import DataType, sql, string
 from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import told, widened
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of
 from pipelines.tables.rule_plan import RulePlan
+from sinks.commit.positions import newest_position
+from sources.column_sources import OPTION, ColumnSources
 
 
 def check_rows(rule: TargetRule, schema: TableSchema) -> None:
@@ -26,7 +28,7 @@ def plan_computed(rule: TargetRule, plan: RulePlan) -> None:
     """
     schema = plan.table.schema
     check_rows(rule, schema)
-    layout = layout_of(rule, schema)
+    layout = layout_of(rule, schema, _stored_so_far(rule, plan))
     changes = [*_changes(layout, schema), *hidden_changes(layout, schema)]
     if not changes:
         return
@@ -34,6 +36,19 @@ def plan_computed(rule: TargetRule, plan: RulePlan) -> None:
         plan.add(changes, f"pipeline {plan.pipeline}: {plan.identifier}: {told(changes, schema)}, as its rule says")
     except SchemaChangeRefused as error:
         raise ConfigError(f"pipeline {plan.pipeline}: table {plan.identifier}: {error}") from error
+
+
+def _stored_so_far(rule: TargetRule, plan: RulePlan) -> dict[str, DataType]:
+    """The columns of the source that the table has stored, and whose mask or expression begins: their types.
+
+    So the first record that does not send the value counts as such, and the row keeps what it has.
+    """
+    schema = plan.table.schema
+    if newest_position(plan.table.snapshots, plan.pipeline) is None:
+        return {}
+    made_by = ColumnSources.parsed(schema.options.get(OPTION)).made_by
+    begun = {name: origin for name, origin in rule.columns.computed.items() if name not in made_by}
+    return {o: schema.field(n).type for n, o in begun.items() if o is not None and schema.has_column(n)}
 
 
 def _changes(layout: Layout, schema: TableSchema) -> list[SchemaChange]:

@@ -189,6 +189,7 @@ class ArrivedRows:
                 self._departed,
                 self._ended(lane),
                 self._target.former_columns,
+                self._target.deleted_at,
             )
             self._histories[lane] = known
         return known

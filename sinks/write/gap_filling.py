@@ -92,6 +92,7 @@ class Histories:
         departed: Mapping[Key, Values] | None = None,
         ended: tuple[str, FindEnded] | None = None,
         former_columns: Mapping[str, Sequence[str]] | None = None,
+        deleted_at: str | None = None,
     ) -> None:
         """``current_rows`` finds the rows of keys in the current table, ``former_rows`` in the newest state that had
         them.
@@ -101,8 +102,10 @@ class Histories:
         ``departed`` are rows that moved to another key at the end of an earlier batch. If a table records when its rows
         end, ``ended`` is the time column of arriving rows, and a function that finds the row that ended at a time.
 
-        ``former_columns`` are, by column, the columns that have its values in older rows.
+        ``former_columns`` are, by column, the columns that have its values in older rows. ``deleted_at`` is the column
+        that marks deleted rows. The mark of a row that the table never had lacks its values.
         """
+        self._deleted_at = deleted_at
         self._former_columns = former_columns or {}
         self._ended = ended
         self._ended_rows: dict[tuple[Key, Any], Values | None] = {}
@@ -221,17 +224,18 @@ class Histories:
         return None if stored is None or stored.get(VALUE_KIND) in _RETRACTS else stored
 
     def current_value(self, key: Key, name: str) -> Any:
-        """The value of a column in the table's row; ``_UNKNOWN`` without a row, or if only a column of a former type
-        has it."""
+        """The value of a column in the table's row; ``_UNKNOWN`` without a row, if only a column of a former type has
+        it, or for NULL in a deleted row."""
         return self.value_in(self.current(key), name)
 
     def value_in(self, row: Values | None, name: str) -> Any:
         """The value of a column in a row that the table has or had, as ``current_value`` gives it."""
         if row is None:
             return _UNKNOWN
-        has_former = any(row.get(former) is not None for former in self._former_columns.get(name, ()))
         value = row.get(name, _UNKNOWN)
-        return _UNKNOWN if has_former and value is None else value
+        elsewhere = [*self._former_columns.get(name, ()), *([self._deleted_at] if self._deleted_at else [])]
+        is_doubtful = value is None and any(row.get(other) is not None for other in elsewhere)
+        return _UNKNOWN if is_doubtful else value
 
     def _stored_row(self, key: Key) -> Values | None:
         """The row, or the delete that the table still has. A change with a lower sequence is older than either."""

@@ -670,6 +670,31 @@ def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path:
     assert reason.startswith("the key changed, part of it is computed, and the source did not send note")
 
 
+@pytest.mark.parametrize("block", [{"mask": {"note": "redact"}}, {"replace": {"note": "upper(note)"}}], ids=str)
+def test_a_row_keeps_a_value_that_is_not_sent_after_a_mask_or_an_expression_began(
+    tmp_path: Path, block: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(tmp_path, {}, **LOOKUP).take([("c", None, ROW)])
+
+    run.start({"columns": block})
+    run.take([("u", None, {**ROW, "note": HIDDEN, "n": 7}), ("u", None, {**ROW, "id": 2, "note": HIDDEN})])
+
+    assert [(row["id"], row["n"], row["note"]) for row in run.rows] == [(1, 7, "x"), (2, 6, None)]
+    assert "NULL was written for 1 value(s) that the source did not send ('note': 1)" in caplog.text
+
+
+def test_a_value_that_the_mark_of_an_unknown_row_lacks_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(tmp_path, {"history": "soft_delete"}, **LOOKUP).take([("c", None, ROW), ("c", None, {**ROW, "id": 2})])
+    run.take([("d", {"id": 2}, None), ("d", {"id": 3}, None)])
+
+    run.take([("u", None, {**ROW, "id": number, "note": HIDDEN}) for number in (2, 3)])
+
+    assert [(row["id"], row["note"], row["deleted_at"]) for row in run.rows[1:]] == [(2, "x", None), (3, None, None)]
+    assert "NULL was written for 1 value(s) that the source did not send ('note': 1)" in caplog.text
+
+
 def two_tables(*events: tuple[str, str, Any, Any]) -> pa.RecordBatch:
     """Events (table, operation, before, after) of the tables t and other."""
     parts = [

@@ -58,11 +58,14 @@ def test_a_delete_in_one_topic_takes_the_values_of_its_own_group(
     assert {row["id"]: (row["balance"], row["name"]) for row in rows} == left
 
 
-JOINED = {
+JOINED: dict[str, object] = {
     "match": {"table": ".*"}, "into": "lake.customer", "primary_key": ["id"], "merge_sources": "same_rows",
     "options": {"merge-engine": "partial-update", "ignore-delete": "true"},
 }  # fmt: skip
-NAMES = {"replace": {"name": "coalesce(name, '?')"}, "add": {"named": "name IS NOT NULL", "x": "name || balance"}}
+NAMES: dict[str, dict[str, str]] = {
+    "replace": {"name": "coalesce(name, '?')"},
+    "add": {"named": "name IS NOT NULL", "x": "name || balance"},
+}
 
 
 @pytest.mark.parametrize(
