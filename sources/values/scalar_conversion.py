@@ -186,6 +186,11 @@ def _decimal_of_string(value: str, target: DataType, forms: ValueForms) -> Decim
             f"{describe(value)} may be base64 or text of {target}: send embedded schemas, or declare decimal_format"
             " (base64 or text) for the column, and retry the record"
         )
+    if forms.decimal_format == "base64":
+        raise Unconvertible(
+            f"{describe(value)} is not base64, which decimal_format declares; if the connector has"
+            " decimal.handling.mode=string, set decimal_format: text"
+        )
     raise unfit(value, target)
 
 

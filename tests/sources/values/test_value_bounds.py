@@ -50,6 +50,15 @@ def test_a_decimal_of_too_many_bytes_is_refused_before_it_is_worked_out(target: 
     assert reason + target in told[0]
 
 
+def test_a_text_in_a_column_of_base64_is_told_as_no_base64() -> None:
+    told = convert_values(["12.50"], AUTO, parse_type("DECIMAL(10, 2)"), ValueForms(decimal_format="base64")).problems
+
+    assert told[0] == (
+        'string "12.50" is not base64, which decimal_format declares; if the connector has decimal.handling.mode=string,'
+        " set decimal_format: text"
+    )
+
+
 def test_long_texts_of_digits_are_refused_soon() -> None:
     for target in ("BIGINT", "DECIMAL(38, 2)", "DOUBLE", "FLOAT"):
         assert convert_values(["9" * 500_000], AUTO, parse_type(target), OPTIONS).problems, target
