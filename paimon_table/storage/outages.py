@@ -8,6 +8,7 @@ import os
 import re
 
 from paimon_table.errors import WHERE_MORE, LocalDiskFull, Outage, SinkUnavailable
+from paimon_table.storage.s3_errors import NO_LOGIN
 
 _PASSING = frozenset(
     (
@@ -41,6 +42,10 @@ _REMEDIES = {
     errno.EACCES: "this user lacks permission: start as the owner of the files, or grant this user access",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then start again",
 }
+_LOGIN_REMEDY = (
+    "set s3.access-key and s3.secret-key under catalog.options, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+    "environment"
+)
 _OTHER_REMEDY = "check the path, the access, the free space and the connection"
 
 
@@ -51,7 +56,7 @@ def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
     if passes(error):
         what = what or "storage does not answer as expected"
         return Outage(f"{what}: {error}").without_values(f"{what}: {words}; {WHERE_MORE}")
-    remedy = _REMEDIES.get(_number(error))
+    remedy = _LOGIN_REMEDY if NO_LOGIN in str(error) else _REMEDIES.get(_number(error))
     what = what or ("storage cannot be read or written" if remedy else "storage does not answer as expected")
     remedy = remedy or _OTHER_REMEDY
     return SinkUnavailable(f"{what}: {error}; {remedy}").without_values(f"{what}: {words}; {remedy}")

@@ -188,10 +188,7 @@ class _Login:
         except BotoCoreError as error:
             raise PermissionError(f"{NO_LOGIN} for bucket {self._bucket!r}: {error}") from error
         if keys is None:
-            raise PermissionError(
-                f"{NO_LOGIN} were found for bucket {self._bucket!r}; set s3.access-key and s3.secret-key, or"
-                " credentials of AWS in the environment"
-            )
+            raise PermissionError(f"{NO_LOGIN} were found")
         return {
             "access_key_id": keys.access_key,
             "secret_access_key": keys.secret_key,

@@ -95,6 +95,6 @@ def translated(path: str) -> Iterator[None]:
     except (HTTPClientError, NotReached) as error:  # not reachable, no response in time, or a broken connection
         raise ConnectionError(f"{path}: {first_line(error)}") from error
     except NoCredentialsError as error:
-        raise PermissionError(f"{path}: {first_line(error)}") from error
+        raise PermissionError(f"{path}: {NO_LOGIN} were found") from error
     except BotoCoreError as error:
         raise OSError(f"{path}: {first_line(error)}") from error

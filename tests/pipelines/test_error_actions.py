@@ -156,7 +156,7 @@ def test_a_store_is_not_tried_again_without_credentials(monkeypatch: pytest.Monk
     error = of_the_store(200, is_known=False)
 
     assert error is not None and not isinstance(error, Outage)
-    assert "no AWS credentials were found for bucket 'lake'; set s3.access-key" in str(error)
+    assert "no AWS credentials were found; set s3.access-key" in str(error)
 
 
 @pytest.mark.parametrize(

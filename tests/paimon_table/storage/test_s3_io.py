@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import time
@@ -19,6 +20,7 @@ from botocore.stub import Stubber
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage import s3_clients
 from paimon_table.storage.file_io import file_io_for
+from paimon_table.storage.outages import storage_failure
 from paimon_table.storage.s3_clients import S3Settings, region_of
 from paimon_table.storage.s3_io import S3FileIO
 from paimon_table.table import Table
@@ -382,3 +384,25 @@ def test_files_are_listed_with_sizes_and_times(io: S3FileIO) -> None:
     assert [(file.name, file.size_bytes) for file in found] == [(str(n), n) for n in range(5)]
     assert all(abs(file.modified_ms - time.time() * 1000) < 60_000 for file in found)
     assert io.list_files("s3://warehouse/t/none") == []
+
+
+def test_a_machine_without_credentials_is_told_which_keys_to_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"CONFIG_FILE": tmp_path / "none", "SHARED_CREDENTIALS_FILE": tmp_path / "none"}.items():
+        monkeypatch.setenv(f"AWS_{name}", str(value))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    io, path = file_io_for("s3://lake/warehouse", {"s3.endpoint": "http://127.0.0.1:1"})
+
+    for ask in (io.read, io.list_names):
+        with pytest.raises(PermissionError) as told:
+            ask(path)
+
+        assert str(storage_failure(told.value)) == (
+            "storage cannot be read or written: s3://lake/warehouse: no AWS credentials were found; set "
+            "s3.access-key and s3.secret-key under catalog.options, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in"
+            " the environment"
+        )
