@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sources.positions import Bounds, Place
+from sources.positions import Bounds, Place, Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,10 @@ class TopicFacts:
     """None if this user may not read the configuration of the topic."""
     retention_ms: int | None = None
     """The retention of records; None if it is unlimited or unknown."""
+
+    def is_finished(self, begins: Positions) -> bool:
+        """Whether no record is left from these positions on."""
+        return all(begins.get(place, held.begin) >= held.readable_end for place, held in self.bounds.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class Sample:
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Topics that cannot be read, with the reason."""
+    passed: frozenset[str] = frozenset()
+    """Topics that the pipeline has read records of, as its checkpoint says."""
+    finished: frozenset[str] = frozenset()
+    """Topics without a record that the pipeline has not read: it reads none of the sample."""
 
     @property
     def record_count(self) -> int:

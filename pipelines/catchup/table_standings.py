@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_table import TableName
@@ -169,12 +169,15 @@ class TableStandings:
         rules = [rule for rule in self.config.tables if rule.into in names and not rule.backfill]
         missing = dict.fromkeys(r.into for r in rules if passed is None or any(map(r.match.takes_topic, passed)))
         if missing:
-            log.info(
-                "%s: the pipeline has read topics, but this table has no rows yet. If records before batch %d belong in"
-                " it, set `backfill: true` in the rule to read them too",
-                ", ".join(first_of(list(missing), NAMES_SHOWN)),
-                stream.batch,
-            )
+            log.info("%s", unfilled_words(list(missing), stream.batch))
+
+
+def unfilled_words(tables: Sequence[str], batch: int) -> str:
+    """New tables that miss records that were read before they existed: before a batch."""
+    return (
+        f"{', '.join(first_of(tables, NAMES_SHOWN))}: the pipeline has read topics, but this table has no rows yet. If"
+        f" records before batch {batch} belong in it, set `backfill: true` in the rule to read them too"
+    )
 
 
 def _with_files(own: OwnTables, table: TableFacts) -> TableFacts:

@@ -20,6 +20,8 @@ from paimon_table.options.bucket_mode import bucket_mode
 from paimon_table.options.names import BUCKET
 from paimon_table.types import sql
 from pipelines.batch.decode_report import DecodeReport, kind_of_reason
+from pipelines.catchup.table_standings import unfilled_words
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
@@ -30,6 +32,7 @@ from pipelines.tables.merged_sources import fed_by as as_fed
 from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.unmatched_rules import unmatched
 from pipelines.tables.writable_tables import rule_of_found, rule_plan
 from pipelines.trial.case_checks import plain_rows
@@ -135,10 +138,15 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
         except TidemarkError as stopped:
             error = str(stopped)
         tables = tuple(_tables(config, pipeline, real, rules, seen.observations))
+        unfilled = _unfilled(config, sample, tables, pipeline)
+        tables = tuple(t for t in tables if t.identifier not in unfilled or not sample.finished.issuperset(t.topics))
         bad = _bad_kinds(pipeline)
         if error is None:
             met = {**dict.fromkeys(_own(config, real).sources()), **pipeline.routes.met}
             warnings += unmatched(given, met, sample.counts)
+        if unfilled:
+            checkpoint = Checkpoint(config)
+            warnings.append(unfilled_words(unfilled, PausedTables(Book(checkpoint), checkpoint).next_batch[0]))
         told = [error or "", *pipeline.paused.values(), *(kind.reason for kind in bad)]
         left = sum((Counter(report.skipped) for report in pipeline.reports), Counter[SourceTable]())
         return Preview(
@@ -219,6 +227,21 @@ def _tables(
         if len(fed_by) > 1:
             shown = replace(shown, notes=(*shown.notes, *conflicts(table.schema, rule, {*fed_by}, observations)))
         yield shown
+
+
+def _unfilled(
+    config: PipelineConfig, sample: Sample, tables: Iterable[TablePreview], pipeline: TrialPipeline
+) -> list[str]:
+    """New tables that miss records of their topics, because the pipeline read these before."""
+    late = [t.identifier for t in tables if t.action == "create" and not sample.passed.isdisjoint(t.topics)]
+    if not late:
+        return []
+    others = {*Book(Checkpoint(config)).tables}
+    for source, identifier in pipeline.routes.routes.items():
+        rule = _rule_of(config, source)
+        if identifier is not None and rule is not None and rule.backfill:
+            others.add(identifier)
+    return [identifier for identifier in late if identifier not in others]
 
 
 def _rule_of(config: PipelineConfig, source: SourceTable) -> TargetRule | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -63,4 +63,9 @@ def _of_kafka(config: PipelineConfig, kafka: KafkaSettings, most: int) -> Sample
     facts = sampler.facts({name: count for name, count in known.items() if kafka.topics.selects(name)})
     positions = Checkpoint(config).kafka_positions()
     begins = sampler.begins(facts) if positions is None else positions
-    return SampledSource(sampler.sample(facts, most, begins), tuple(findings))
+    sample = sampler.sample(facts, most, begins)
+    if positions is not None:
+        passed = frozenset(topic for (topic, _), at in positions.items() if at > 0)
+        finished = frozenset(topic for topic in passed & facts.keys() if facts[topic].is_finished(positions))
+        sample = replace(sample, passed=passed, finished=finished)
+    return SampledSource(sample, tuple(findings))

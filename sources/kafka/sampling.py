@@ -78,17 +78,18 @@ class KafkaSampler:
     def sample(self, facts: Mapping[str, TopicFacts], most: int, begins: Positions | None = None) -> Sample:
         """At most ``most`` records of each topic: the first ones to read, and the newest.
 
-        ``begins`` has the begin in partitions that were read before; if nothing is new there, only the newest are
+        ``begins`` has the begin in partitions that were read before; if nothing is new in a topic, its newest are
         sampled.
         """
         first, last = list[OffsetRange](), list[OffsetRange]()
         for of_topic in facts.values():
             share = max(1, most // (2 * max(1, len(of_topic.bounds))))
+            is_finished = of_topic.is_finished(begins or {})
             for place, held in of_topic.bounds.items():
                 at = min(max((begins or {}).get(place, held.begin), held.begin), held.readable_end)
                 end = min(at + share, held.readable_end)
                 newest = max(held.readable_end - share, held.begin)
-                behind = max(newest, end) if at < held.readable_end else newest
+                behind = newest if is_finished else max(newest, end)
                 first += _range(place, at, end)
                 last += _range(place, behind, held.readable_end)
         unreadable: dict[str, str] = {}

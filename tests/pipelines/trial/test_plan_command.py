@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from pipelines.config.config_file import load_pipeline
+from pipelines.trial.preview import preview
 from pipelines.trial.trial_pipeline import TrialPipeline
 from sources.dumps.dump_records import record_batches_from_dump
+from sources.samples import Sample
 from tests.stack.paths import PROJECT_DIR
 from tests.support.command import Done, tidemark
 from tests.support.imports import imported_by
@@ -186,6 +188,26 @@ def test_nothing_is_changed_where_the_tables_are_there(tmp_path: Path) -> None:
     before = everything(tmp_path)
     assert planned(file)[0] == 3
     assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize(("finished", "backfill"), [(True, False), (False, False), (True, True)])
+def test_a_new_table_lacks_records_that_were_read_before(tmp_path: Path, finished: bool, backfill: bool) -> None:
+    """A rule with a misspelt name was corrected after a run."""
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1})], PIPELINE.replace("table: orders", "table: ordes"))
+    ran(tmp_path, file)
+    file.write_text(PIPELINE + ("    backfill: true\n" if backfill else ""))
+    topics = frozenset([TOPIC])
+    read = tuple(record_batches_from_dump(str(tmp_path / "dumps" / "orders.jsonl")))
+    sample = Sample(read, {TOPIC: 1}, passed=topics, finished=topics if finished else frozenset())
+
+    found = preview(load_pipeline(file), sample)
+
+    assert [table.identifier for table in found.tables] == (["lake.orders"] if backfill or not finished else [])
+    told = (
+        "lake.orders: the pipeline has read topics, but this table has no rows yet. If records before batch 1 belong"
+        " in it, set `backfill: true` in the rule to read them too"
+    )
+    assert found.notes == (() if backfill else (told,))
 
 
 def test_a_change_of_a_table_is_shown_as_its_statements(tmp_path: Path) -> None:

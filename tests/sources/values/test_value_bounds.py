@@ -54,8 +54,8 @@ def test_a_text_in_a_column_of_base64_is_told_as_no_base64() -> None:
     told = convert_values(["12.50"], AUTO, parse_type("DECIMAL(10, 2)"), ValueForms(decimal_format="base64")).problems
 
     assert told[0] == (
-        'string "12.50" is not base64, which decimal_format declares; if the connector has decimal.handling.mode=string,'
-        " set decimal_format: text"
+        'string "12.50" is not base64, which decimal_format declares; if the connector has'
+        " decimal.handling.mode=string, set decimal_format: text"
     )
 
 
