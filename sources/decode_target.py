@@ -157,6 +157,8 @@ class DecodeTarget:
     ordering: tuple[tuple[str, DataType], ...] = ()
     """The columns after those of the rows if deletes have their order: ``POSITION`` first if source positions give it;
     others stay NULL."""
+    sequence: tuple[str, ...] = ()
+    """The sequence columns of the table, except those of its key: the delete of an update has its place among them."""
     tells_events: bool = False
     """The rows have the event columns after their own, whichever event columns the table stores."""
     tells_places: bool = False

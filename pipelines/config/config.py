@@ -24,7 +24,7 @@ from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.history_rules import history_problem
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
-from pipelines.config.order_config import options_of_filter, options_of_order, order_problems
+from pipelines.config.order_config import options_of_leaving, options_of_order, order_problems
 from pipelines.config.own_columns import ordering_own_column, taken_name
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
@@ -378,18 +378,24 @@ class PipelineConfig(ConfigModel):
             rule.where,
             None if rule.history is None or rule.history.scd2 is None else rule.history.scd2.columns,
             rule.watermark,
+            self._leaves_keys(rule),
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)
 
     def _rule_options(self, rule: TableRule) -> tuple[dict[str, str], frozenset[str]]:
-        """The effective options, including those that follow from the order and the filter of a rule."""
+        """The effective options, including those that follow from the order of a rule."""
         options, assumed = self._effective_options(rule.options, rule.mode or "upsert")
         ordering = options_of_order(rule.order_by, keeps_rows=rule.history is not None)
         if rule.mode != "append" and rule.order_by is None and rule.history is None and SEQUENCE_FIELD in options:
-            is_filtered = any(other.where is not None for other in self.tables if other.into == rule.into)
-            ordering = options_of_filter(options) if is_filtered else {}
+            ordering = options_of_leaving(options) if self._leaves_keys(rule) else {}
         return {**options, **ordering}, assumed - frozenset(ordering)
+
+    def _leaves_keys(self, rule: TableRule) -> bool:
+        """See ``TargetRule``. Plain records have no old rows, so their rows stay under their keys."""
+        has_old_rows = self.source.format.traits.tells_positions
+        of_table = [other for other in self.tables if other.into == rule.into]
+        return any(o.where is not None or (has_old_rows and o.primary_key is not None) for o in of_table)
 
     def _or_log(self, target: TargetRule, of_rule: Mapping[str, str | None]) -> TargetRule:
         """A rule whose new tables are logs of events where the records have no key."""

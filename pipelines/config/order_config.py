@@ -81,10 +81,11 @@ def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, st
     return {SEQUENCE_FIELD: POSITION, **kept}
 
 
-def options_of_filter(options: Mapping[str, str]) -> dict[str, str]:
-    """The table options that a filter (`where`) adds to these, which have a ``sequence.field``.
+def options_of_leaving(options: Mapping[str, str]) -> dict[str, str]:
+    """The table options that rows which leave their keys (``TargetRule.leaves_keys``) add to these, which have a
+    ``sequence.field``.
 
-    A row that leaves the filter becomes a delete in that order. If a compaction dropped this delete, an older row that
+    A row that leaves its key becomes a delete in that order. If a compaction dropped this delete, an older row that
     arrives later would restore the key.
     """
     return {} if KEEP_DELETES in options or lacking_for_deletes(options) else {KEEP_DELETES: KEPT_FOR}

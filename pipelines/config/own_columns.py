@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError
 from paimon_table.option_declaration import listed
-from paimon_table.options.names import SEQUENCE_FIELD
+from paimon_table.options.names import KEEP_DELETES, SEQUENCE_FIELD
 from pipelines.config.table_rules import TargetRule
 from sources.change_columns import CHANGE_COLUMNS
 
@@ -36,7 +36,7 @@ def makers(rule: TargetRule) -> dict[str, Maker]:
         found[rule.deleted_at] = Maker("history: soft_delete", _DELETES)
     if rule.versions is not None:
         found |= dict.fromkeys(rule.versions.names, Maker("history: scd2", _VERSIONS))
-    order = "order_by: source_position" if rule.orders_by_position else "where` with `sequence.field"
+    order = "order_by: source_position" if rule.orders_by_position else KEEP_DELETES
     return found | dict.fromkeys(dict(rule.order_columns), Maker(order))
 
 

@@ -21,7 +21,7 @@ from pipelines.config.config_values import ConfigModel, OptionOrNull, Text, refu
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
-from pipelines.config.order_config import OrderBy, columns_of_order, options_of_filter
+from pipelines.config.order_config import OrderBy, columns_of_order, options_of_leaving
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_match import PLACEHOLDER, PLACEHOLDERS, Into, Match
 from pipelines.config.table_name import name_problem
@@ -315,6 +315,10 @@ class TargetRule:
     versions: VersionColumns | None = None
     """The columns that say when a version holds, where every version of a row stays."""
     watermark: Watermark | None = None
+    leaves_keys: bool = False
+    """Whether a row may leave its key although the source still has the row: the filter of a rule for the table may
+    reject it, or it may move to another key, because a stated key may have columns outside of the message key.
+    """
     number: int = field(default=-1, compare=False)
     """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)
@@ -346,11 +350,11 @@ class TargetRule:
         return replace(rule, columns=columns)
 
     def _kept_deletes(self, of_table: Mapping[str, str]) -> dict[str, str]:
-        """The option of a table whose deletes stay for a while, or are to stay from now on because of the filter."""
+        """The option of a table whose deletes stay for a while, or are to stay from now on."""
         if KEEP_DELETES in of_table:
             return {KEEP_DELETES: of_table[KEEP_DELETES]}
-        is_ordered = self.where is not None and SEQUENCE_FIELD in of_table
-        return options_of_filter(of_table) if is_ordered and self.versions is None and self.deleted_at is None else {}
+        is_ordered = self.leaves_keys and SEQUENCE_FIELD in of_table
+        return options_of_leaving(of_table) if is_ordered and self.versions is None and self.deleted_at is None else {}
 
     @property
     def changes_rows(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paimon_table import AddColumn, Table
 from paimon_table.errors import ConfigError
+from paimon_table.options.names import KEEP_DELETES
 from paimon_table.types import sql
 from pipelines.config.own_columns import ordering_own_column
 from pipelines.config.table_rules import TargetRule
@@ -71,4 +72,4 @@ def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:
 
 def _said_by(rule: TargetRule) -> str:
     """The part of the rule because of which the table has order columns, in words."""
-    return "`order_by: source_position`" if rule.orders_by_position else "`where` with 'sequence.field'"
+    return "`order_by: source_position`" if rule.orders_by_position else f"'{KEEP_DELETES}'"

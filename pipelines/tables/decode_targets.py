@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from paimon_table import Table
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
@@ -16,6 +17,7 @@ from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
 from sources.decode_target import DecodeTarget, KeyRule
+from sources.position_kinds import POSITION
 
 
 def decode_target(
@@ -81,6 +83,7 @@ def _plain_target(
         ),
         deleted_at=of_table.deleted_at,
         ordering=of_table.order_columns,
+        sequence=sequence_of_deletes(rule, table),
         versions=None if of_table.versions is None else of_table.versions.key,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
@@ -95,11 +98,17 @@ def _plain_target(
     )
 
 
+def sequence_of_deletes(rule: TargetRule, table: Table) -> tuple[str, ...]:
+    """See ``DecodeTarget.sequence``."""
+    own = {*rule.row_key(table.schema.primary_keys), POSITION}
+    return tuple(name for name in table.options.sequence_fields if name not in own)
+
+
 def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
     """The target in the columns of the source, with the transform that turns its rows into rows of the table."""
     from pipelines.tables.row_transforms import tells_events, tells_places, transform_of
 
-    transform, layout = transform_of(rule, sink.table, now_ms, target.own_columns), layout_of(rule, sink.table.schema)
+    transform, layout = transform_of(rule, sink.table, now_ms, target), layout_of(rule, sink.table.schema)
     types = sources_decoded(rule, sink.table)
     columns = rule.columns
     stored = {name: columns.stored_as(name) for name in types}

@@ -10,17 +10,17 @@ from pipelines.config.column_rules import LastCharacters
 from pipelines.config.row_rules import leaving_of, mask_key_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import Layout, layout_of
+from sources.decode_target import DecodeTarget
 from sources.expressions.computed import computed_column, condition, masked_column
 from sources.expressions.evaluation import Column
 from sources.expressions.rule_words import OF_EVENTS, OF_PLACES, Leaving
 from sources.expressions.transform import Transform, Unfed
-from sources.position_kinds import POSITION
 
 
-def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple[str, ...]) -> Transform:
-    """The transform of rows of a source table. Raises ConfigError if rule and table do not fit.
+def transform_of(rule: TargetRule, table: Table, ingested_ms: int, target: DecodeTarget) -> Transform:
+    """The transform of rows of a source table, whose ``target`` still has the columns of the table.
 
-    ``passed`` are the columns that the decoder fills itself.
+    Raises ConfigError if rule and table do not fit.
     """
     layout, schema, traits = layout_of(rule, table.schema), table.schema, table.write_traits
     if layout.all_lacking:
@@ -38,8 +38,6 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple
     refused = traits.refused_deletes
     computed = {name for name, origin in columns if isinstance(origin, Column)}
     leaving = leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer)
-    own = {*rule.row_key(schema.primary_keys), POSITION}
-    sequence = [name for name in table.options.sequence_fields if name not in own]
     return Transform(
         columns=tuple(columns),
         primary_key=rule.row_key(schema.primary_keys),
@@ -51,9 +49,9 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple
         refused_deletes=None if refused is None else refused.reason,
         unstorable={name: find for name, find in traits.unstorable.items() if name in computed},
         keeps_events=rule.on_change == "log",
-        passed=passed,
+        passed=target.own_columns,
         deleted_at=rule.deleted_at,
-        sequence=tuple(sequence) if leaving is Leaving.DELETED else (),
+        sequence=target.sequence,
         hides_values=bool(rule.columns.mask),
         ingested_ms=ingested_ms,
     )

@@ -1,4 +1,4 @@
-"""The decoder of a pipeline whose rules compute, filter or rename: the format's decoder, followed by transforms."""
+"""The decoder of a pipeline: the format's decoder, followed by the order of deletes and the transforms of rules."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from paimon_table.ids import Offset
 from sources.change_columns import OFFSET_COLUMN
 from sources.changes import ChangeBatch, Decoded, Observation, QuarantineRow, SourceTable
 from sources.decode_target import Decoder, DecodeTarget, Goal, TopicFormats, TransformedRows, decoder_under
+from sources.delete_order import in_order
 from sources.record_rows import rows_at
 
 
@@ -36,13 +37,15 @@ class TransformingDecoder:
         secret = {source.topic for source, goal in targets.items() if _hides_values(goal)}
         if secret and decoded.quarantine:
             decoded = replace(decoded, quarantine=tuple(_without_values(row, secret) for row in decoded.quarantine))
-        if not any(_has_transform(targets.get(change.source)) for change in decoded.changes):
+        if not any(_has_order_or_transform(targets.get(change.source)) for change in decoded.changes):
             return decoded
         gathered = _Gathered()
         for change in decoded.changes:
             target = targets.get(change.source)
             if isinstance(target, DecodeTarget) and target.transform is not None:
                 gathered.take(batch, change, target.transform.transformed(change, batch, self.mask_keys))
+            elif isinstance(target, DecodeTarget) and target.sequence:
+                gathered.changes.append(replace(change, rows=in_order(change.rows, target.sequence)))
             else:
                 gathered.changes.append(change)
         counts = replace(
@@ -94,5 +97,5 @@ def _without_values(row: QuarantineRow, topics: Collection[str]) -> QuarantineRo
     return replace(row, reason=without_values(row.reason)) if row.topic in topics else row
 
 
-def _has_transform(goal: Goal) -> bool:
-    return isinstance(goal, DecodeTarget) and goal.transform is not None
+def _has_order_or_transform(goal: Goal) -> bool:
+    return isinstance(goal, DecodeTarget) and (goal.transform is not None or bool(goal.sequence))

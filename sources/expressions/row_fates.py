@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
+from sources.delete_order import pairs
 from sources.expressions.rule_words import Leaving
 
 Mask = npt.NDArray[np.bool_]
@@ -101,14 +102,3 @@ def _decide_alone(
             updates = kinds[rows] == RowKind.UPDATE_AFTER
             kept[rows[~updates]] = False
             refused[rows[updates]] = True
-
-
-def pairs(
-    offsets: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rows with the old and the new image of one record."""
-    retracts = np.isin(kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
-    first = np.zeros(len(kinds), np.bool_)
-    first[:-1] = retracts[:-1] & ~retracts[1:] & (offsets[:-1] == offsets[1:])
-    old = np.flatnonzero(first)
-    return old, old + 1

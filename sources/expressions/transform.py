@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, ORDERED_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
+from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
 from sources.changes import ChangeBatch
 from sources.decode_target import FindUnstorable, TransformedRows
+from sources.delete_order import DeleteOrder, delete_order
 from sources.event_columns import EVENT_NAMES, TOLD_NAMES
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import Bound, column_name, metadata_name
 from sources.expressions.metadata import metadata_columns
-from sources.expressions.row_fates import Fates, fates_of, pairs
+from sources.expressions.row_fates import Fates, fates_of
 from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
 from sources.position_kinds import POSITION
 
@@ -71,7 +72,7 @@ class Transform:
     deleted_at: str | None = None
     """The column of ``passed`` with the time of deletes, if a delete keeps the other columns of its row unchanged."""
     sequence: tuple[str, ...] = ()
-    """The order columns of the table: an update that removes a row has its place among them."""
+    """See ``DecodeTarget``."""
     hides_values: bool = False
     """Whether reasons of bad records must not show values."""
     lacks_columns: bool = False
@@ -114,14 +115,6 @@ class Transform:
         return names | set(() if self.where is None else self.where.inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """For deletes in a table with sequence columns: the row with their values, and whether it shows them."""
-
-    row_of: npt.NDArray[np.int64]
-    told: Mask
-
-
 class _Transformation:
     """One change in progress."""
 
@@ -159,11 +152,12 @@ class _Transformation:
             wants_update_before=transform.wants_update_before,
             is_ordered=transform.is_ordered,
         )
-        orders = self._orders(fates)
-        self._note_problems(computed, fates, orders)
+        deletes = fates.kept & (fates.kinds == RowKind.DELETE) & bool(transform.sequence)
+        order = delete_order(self._offsets, self._kinds, deletes)
+        self._note_problems(computed, fates, order)
         bad = np.isin(self._offsets, self._offsets[list(self._problems)]) if self._problems else None
         kept = fates.kept if bad is None else fates.kept & ~bad
-        rows = self._table(computed, fates.kinds, orders)
+        rows = order.placed(self._table(computed, fates.kinds), transform.sequence)
         if not kept.all():
             rows = rows.filter(pa.array(kept))
         problems = {int(self._offsets[row]): reason for row, reason in sorted(self._problems.items(), reverse=True)}
@@ -247,28 +241,15 @@ class _Transformation:
             moved[: max(self._count - 1, 0)] |= np.asarray(differs)
         return moved
 
-    def _orders(self, fates: Fates) -> Orders:
-        """The rows that give deletes their place: the new row for an old row, or the row itself."""
-        found = Orders(np.arange(self._count), np.zeros(self._count, np.bool_))
-        if not self._transform.sequence:
-            return found
-        deletes = fates.kept & (fates.kinds == RowKind.DELETE)
-        old, new = pairs(self._offsets, self._kinds)
-        is_gone = deletes[old]
-        found.row_of[old[is_gone]] = new[is_gone]
-        found.told[:] = deletes & (self._kinds != RowKind.DELETE)
-        found.told[old[is_gone]] = True
-        return found
-
-    def _note_problems(self, computed: Mapping[str, Evaluation], fates: Fates, orders: Orders) -> None:
+    def _note_problems(self, computed: Mapping[str, Evaluation], fates: Fates, order: DeleteOrder) -> None:
         transform = self._transform
         retracts = np.isin(fates.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
         for name, column in transform.computed:
             is_key = name in transform.primary_key
             concerned = fates.kept if is_key or transform.needs_retracts else fates.kept & ~retracts
-            if name in transform.sequence and orders.told.any():
+            if name in transform.sequence and order.told.any():
                 concerned = concerned.copy()
-                concerned[orders.row_of[orders.told]] = True
+                concerned[order.row_of[order.told]] = True
             for row, reason in computed[name].problems.items():
                 if concerned[row]:
                     self._problem(row, f"column {name}: {column.text}: {reason}")
@@ -319,16 +300,14 @@ class _Transformation:
     def _problem(self, row: int, reason: str) -> None:
         self._problems.setdefault(row, without_values(reason) if self._transform.hides_values else reason)
 
-    def _table(self, computed: Mapping[str, Evaluation], kinds: npt.NDArray[np.int8], orders: Orders) -> pa.Table:
+    def _table(self, computed: Mapping[str, Evaluation], kinds: npt.NDArray[np.int8]) -> pa.Table:
         transform, rows = self._transform, self._rows
         arrays: list[pa.Array | pa.ChunkedArray] = []
         for name, origin in transform.columns:
             if isinstance(origin, Unfed):
                 arrays.append(pa.nulls(self._count, arrow_type(origin.type)))
                 continue
-            values = computed[name].values if isinstance(origin, Column) else rows.column(origin)
-            is_placed = name in transform.sequence and orders.told.any()
-            arrays.append(values.take(pa.array(orders.row_of)) if is_placed else values)
+            arrays.append(computed[name].values if isinstance(origin, Column) else rows.column(origin))
         names = [name for name, _ in transform.columns]
         if transform.keeps_events:
             names += EVENT_NAMES
@@ -341,13 +320,10 @@ class _Transformation:
             arrays.append(self._own(name, kinds))
         if self._unsent or keeps_row.any():
             names.append(UNAVAILABLE_COLUMN)
-            arrays.append(self._unavailable(keeps_row, orders))
+            arrays.append(self._unavailable(keeps_row))
         if OTHER_KEY_COLUMN in rows.column_names and not transform.computes_key:
             names.append(OTHER_KEY_COLUMN)
             arrays.append(rows.column(OTHER_KEY_COLUMN))
-        if orders.told.any():
-            names.append(ORDERED_COLUMN)
-            arrays.append(pa.array(orders.told))
         return pa.table(arrays, names=names).combine_chunks()
 
     def _own(self, name: str, kinds: npt.NDArray[np.int8]) -> pa.Array | pa.ChunkedArray:
@@ -373,7 +349,7 @@ class _Transformation:
     def _unsent_in(self, name: str) -> Mask:
         return self._unsent.get(name, np.zeros(self._count, np.bool_))
 
-    def _unavailable(self, keeps_row: Mask, orders: Orders) -> pa.Array:
+    def _unavailable(self, keeps_row: Mask) -> pa.Array:
         """Positions among the columns of the table whose values were not sent, or that the row keeps."""
         lists: list[list[int]] = [[] for _ in range(self._count)]
         for position, (name, origin) in enumerate(self._transform.columns):
@@ -384,8 +360,6 @@ class _Transformation:
             hidden = np.logical_or.reduce([self._unsent_in(column) for column in inputs]) if inputs else none
             if isinstance(origin, Column):
                 hidden = hidden & ~self._lacks(origin)
-            if name in self._transform.sequence:
-                hidden = hidden[orders.row_of]
             if name not in self._transform.primary_key:
                 hidden = hidden | keeps_row
             for row in np.flatnonzero(hidden).tolist():

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,54 @@ def test_a_computed_key_without_old_rows_sends_updates_to_quarantine(tmp_path: P
     assert [(row["third"], row["n"]) for row in run.rows] == [(0, 6)]
     (reason,) = run.reasons
     assert "REPLICA IDENTITY FULL" in reason and "n of the primary key is not in the message key" in reason
+
+
+PRODUCERS = (
+    {"changelog-producer": "none", "full-compaction.delta-commits": "1"},
+    {"changelog-producer": "lookup", "num-levels": "2", "num-sorted-run.compaction-trigger": "1"},
+    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "1"},
+)
+OF_THE_ROW = {"primary_key": ["note", "id"], "before": "full"}
+COMPUTED = {"primary_key": ["up", "id"], "before": "full", "columns": {"add": {"up": "upper(note)"}}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"), [*product([OF_THE_ROW, COMPUTED], PRODUCERS), ({**OF_THE_ROW, "where": "n < 100"}, LOOKUP)]
+)
+@pytest.mark.parametrize("is_one_batch", [False, True])
+def test_a_late_update_to_another_key_leaves_the_newest_row(
+    tmp_path: Path, rule: dict[str, Any], options: dict[str, str], is_one_batch: bool
+) -> None:
+    """Compactions reach the highest level, where Paimon drops deletes."""
+    first, old, new = ({**ROW, "note": note, "n": n} for note, n in (("b", 1), ("a", 2), ("b", 3)))
+    run, events = (
+        Run(tmp_path, rule, **options, **{"sequence.field": "n"}),
+        [("c", None, first), ("u", old, new), ("u", first, old)],
+    )
+
+    run.take(*([events] if is_one_batch else [[event] for event in events]))
+
+    assert [(row["note"], row["n"]) for row in run.rows] == [("b", 3)]
+
+
+def test_a_late_update_of_a_merged_row_leaves_the_newest_row(tmp_path: Path) -> None:
+    options = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    run = Run(tmp_path, OF_THE_ROW, **options, **{"sequence.field": "n"})
+    old, new = {**ROW, "note": "a", "n": 2}, {**ROW, "note": "b", "n": 3}
+
+    run.take([("u", old, new)], [("u", {**ROW, "note": "b", "n": 1}, old)])
+
+    assert ("b", 3) in [(row["note"], row["n"]) for row in run.rows]
+
+
+def test_a_table_that_gets_its_order_later_keeps_deletes_of_rows_that_moved(tmp_path: Path) -> None:
+    run = Run(tmp_path, OF_THE_ROW, **LOOKUP).take([("c", None, {**ROW, "note": "a"})])
+
+    run.start({**OF_THE_ROW, "options": {"sequence.field": "n"}})
+    run.take([("u", {**ROW, "note": "a"}, {**ROW, "note": "b", "n": 9})], [("u", ROW, {**ROW, "note": "a", "n": 8})])
+
+    assert [(row["note"], row["n"]) for row in run.rows] == [("b", 9)]
+    assert run.table.schema.options["tidemark.keep-deletes"] == "7 d"
 
 
 @pytest.mark.slow

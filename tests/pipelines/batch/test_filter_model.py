@@ -1,4 +1,4 @@
-"""Filters with every order and history of rows: random histories against a fold of their events.
+"""Filters and keys that change, with every order and history of rows: random histories against a fold of their events.
 
 Events come in any order and again where the table orders them itself, and each batch runs twice, as after a kill.
 """
@@ -87,17 +87,24 @@ class Case:
 
     word: str
     keyed_by: str
-    """``id``, ``computed`` (a column of the key changes), or ``partition`` (a partition column beside the key does)."""
+    """``id``; ``computed`` or ``stated`` (a column of the key changes, which is computed or a column of the source); or
+    ``partition`` (a partition column beside the key changes).
+    """
     options: Mapping[str, str]
     is_dynamic: bool = False
     is_changed: bool = False
     """Whether the table has other columns than the source."""
+    is_filtered: bool = True
 
     @property
     def rule(self) -> dict[str, object]:
-        rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "where": "status = 'on'"}
+        rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+        if self.is_filtered:
+            rule["where"] = "status = 'on'"
         columns: dict[str, Any] = dict(COLUMNS) if self.is_changed else {"types": TYPES}
-        if self.keyed_by != "id":
+        if self.keyed_by == "stated":
+            rule["partition_by"], rule["primary_key"] = ["amount"], ["amount", "id"]
+        elif self.keyed_by != "id":
             columns["add"] = {**columns.get("add", {}), "third": "amount % 3"}
             rule["partition_by"] = ["third"]
             rule["primary_key"] = ["third", "id"] if self.keyed_by == "computed" else ["id"]
@@ -117,12 +124,12 @@ class Case:
 
     @property
     def is_moved(self) -> bool:
-        return self.keyed_by == "computed"
+        return self.keyed_by in ("computed", "stated")
 
     def shown(self, row: Row) -> Row:
         """A row of the source, or a mark with the key alone, as the table has it, beside what it has of its own."""
         found = dict(row)
-        if self.keyed_by != "id":
+        if self.keyed_by in ("computed", "partition"):
             found.setdefault("third", None if row["amount"] is None else row["amount"] % 3)
         if self.is_changed:
             amount, note = row["amount"], row["note"]
@@ -132,10 +139,16 @@ class Case:
         return found
 
     def key(self, row: Row) -> Key:
-        return (row["amount"] % 3, row["id"]) if self.is_moved else (row["id"],)
+        if not self.is_moved:
+            return (row["id"],)
+        return (row["amount"] % 3 if self.keyed_by == "computed" else row["amount"], row["id"])
 
     def key_columns(self, key: Key) -> Row:
-        return dict(zip(("third", "id") if self.is_moved else ("id",), key, strict=True))
+        return dict(zip(self.names_of_key, key, strict=True))
+
+    @property
+    def names_of_key(self) -> tuple[str, ...]:
+        return ("id",) if not self.is_moved else ("third" if self.keyed_by == "computed" else "amount", "id")
 
     def effects(self, event: Event) -> Iterator[tuple[Key, Row | None]]:
         """What an event makes of keys of the table: a row, or none."""
@@ -147,7 +160,7 @@ class Case:
         has_moved = self.is_moved and event.before is not None and self.key(event.before) != key
         if has_moved and event.before is not None:
             yield self.key(event.before), None
-        if event.after["status"] == "on":
+        if event.after["status"] == "on" or not self.is_filtered:
             yield key, dict(event.after)
         elif self.word == "sequence" or not (event.op == "c" or (has_moved and self.word == "scd2")):
             yield key, None
@@ -247,8 +260,9 @@ def expected(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
 def cases(draw: st.DrawFn) -> Case:
     word = draw(st.sampled_from([*WORDS]))
     by_partition = ["partition"] if word in ("plain", "soft_delete") else []
-    keyed_by = draw(st.sampled_from(["id", "computed", *by_partition]))
-    return Case(word, keyed_by, draw(st.sampled_from(PRODUCERS)), draw(st.booleans()), draw(st.booleans()))
+    keyed_by = draw(st.sampled_from(["id", "computed", "stated", *by_partition]))
+    producer, is_filtered = draw(st.sampled_from(PRODUCERS)), keyed_by in ("id", "partition") or draw(st.booleans())
+    return Case(word, keyed_by, producer, draw(st.booleans()), draw(st.booleans()), is_filtered)
 
 
 @st.composite
@@ -287,7 +301,7 @@ def histories(draw: st.DrawFn) -> tuple[Case, list[list[Event]]]:
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
-def test_a_filtered_table_is_the_fold_of_its_events(drawn: tuple[Case, list[list[Event]]]) -> None:
+def test_a_table_whose_rows_leave_their_keys_is_the_fold_of_their_events(drawn: tuple[Case, list[list[Event]]]) -> None:
     case, batches = drawn
     with TemporaryDirectory() as directory:
         root = Path(directory)

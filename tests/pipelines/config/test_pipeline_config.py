@@ -180,7 +180,8 @@ def test_keys_between_slashes_are_patterns_of_column_names(tmp_path: Path) -> No
 def test_options_of_a_rule_win_and_null_takes_a_default_away(tmp_path: Path) -> None:
     config = load(tmp_path)
     first, second = (config.target_rule(rule) for rule in config.tables[:2])
-    assert first.options == {"bucket": "4", "changelog-producer": "lookup", "sequence.field": "updated_at"}
+    stated = {"bucket": "4", "changelog-producer": "lookup", "sequence.field": "updated_at"}
+    assert first.options == {**stated, "tidemark.keep-deletes": "7 d"}
     assert second.options == {"bucket": "4", "changelog-producer": "lookup", "snapshot.time-retained": "1 h"}
 
 

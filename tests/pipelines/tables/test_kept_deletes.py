@@ -172,6 +172,20 @@ def test_a_computed_key_that_changes_leaves_its_old_row_as_deleted(tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize("columns", [{}, {"add": {"m": "n + 1"}}], ids=str)
+def test_a_late_update_to_another_key_marks_no_newer_row(tmp_path: Path, columns: dict[str, Any]) -> None:
+    rule = {**RULE, "primary_key": ["part", "id"], "before": "full", "columns": columns}
+    config = shop_config(tmp_path, [rule], {"bucket": "1", "changelog-producer": "lookup", "sequence.field": "n"})
+    tables = PipelineTables(config, "tidemark-shop-test")
+    first, old, new = ({"id": 1, "part": part, "n": n} for part, n in ((1, 1), (0, 2), (1, 3)))
+    batch = records(timed(6, "u", 1, new, old), timed(5, "u", 1, old, first))
+
+    processed(tables, [batch.slice(n, 1) for n in range(2)], task_settings(tmp_path, decoder=config.decoder))
+
+    rows = sorted(open_table(tables, "items").to_arrow().to_pylist(), key=lambda row: row["part"])
+    assert [(row["part"], row["n"], row["deleted_at"]) for row in rows] == [(0, 3, at(6)), (1, 3, None)]
+
+
 def test_a_filter_reads_the_old_row_of_a_delete_where_the_changelog_is_the_input(tmp_path: Path) -> None:
     rule = {**RULE, "where": "body = 'on'", "before": "full"}
     config = shop_config(tmp_path, [rule], {"bucket": "1", "changelog-producer": "input"})
@@ -265,7 +279,7 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
         ({"options": {"sequence.field": "n,deleted_at"}}, "`history: soft_delete` fills and no record has"),
         (
             {"history": None, "where": "n > 1", "options": {"sequence.field": "_tidemark_deleted_at"}},
-            "`where` with `sequence.field` fills and no record has",
+            "`tidemark.keep-deletes` fills and no record has",
         ),
         ({"history": {"soft_delete": {}, "scd2": {}}}, "expected one of soft_delete and scd2"),
     ],
