@@ -43,12 +43,12 @@ def metadata_columns(
             is_told = OF_EVENTS[name] in rows.column_names
             found[name] = rows.column(OF_EVENTS[name]).combine_chunks() if is_told else pa.nulls(count, t)
         else:
-            positions = _positions(change, records) if positions is None else positions
+            positions = record_positions(change, records) if positions is None else positions
             found[name] = _of_records(name, records, positions)
     return found
 
 
-def _positions(change: ChangeBatch, records: pa.RecordBatch) -> pa.Array:
+def record_positions(change: ChangeBatch, records: pa.RecordBatch) -> pa.Array:
     """The position in the batch of the record of each row."""
     here = pc.and_(
         pc.equal(records.column("topic"), change.source.topic), pc.equal(records.column("partition"), change.partition)

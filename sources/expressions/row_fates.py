@@ -36,6 +36,7 @@ def fates_of(
     offsets: npt.NDArray[np.int64],
     kinds: npt.NDArray[np.int8],
     is_match: Mask,
+    lacking: Mask,
     moved: Mask | None,
     ops: pa.ChunkedArray | None,
     leaving: Leaving,
@@ -45,12 +46,18 @@ def fates_of(
 ) -> Fates:
     """``is_match`` says which rows the filter takes, ``moved`` which ones have another key than the next row.
 
+    ``lacking`` marks old rows that are needed and have no values: an update counts as one without its old row.
+
     If the table orders its rows, a row that leaves under another key is a delete there too. It deletes an older row
     that the table has or may still get.
     """
     count = len(kinds)
     kinds, kept, refused = kinds.copy(), np.ones(count, np.bool_), np.zeros(count, np.bool_)
     old, new = pairs(offsets, kinds)
+    is_whole = ~lacking[old] | (kinds[old] == RowKind.DELETE)
+    kept[old[~is_whole]] = False
+    old, new = old[is_whole], new[is_whole]
+    refused[lacking & (kinds == RowKind.DELETE)] = True
     stays, leaves, enters = (
         is_match[old] & is_match[new],
         is_match[old] & ~is_match[new],

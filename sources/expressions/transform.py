@@ -25,7 +25,7 @@ from sources.delete_order import DeleteOrder, delete_order
 from sources.event_columns import EVENT_NAMES, TOLD_NAMES
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import Bound, column_name, metadata_name
-from sources.expressions.metadata import metadata_columns
+from sources.expressions.metadata import metadata_columns, record_positions
 from sources.expressions.row_fates import Fates, fates_of
 from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
 from sources.position_kinds import POSITION
@@ -129,6 +129,7 @@ class _Transformation:
         self._count = change.rows.num_rows
         self._offsets = np.asarray(change.rows.column(OFFSET_COLUMN))
         self._kinds = np.asarray(change.rows.column(VALUE_KIND)).astype(np.int8)
+        self._is_old = np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
         self._problems: dict[int, str] = {}
         self._unsent = self._listed(UNAVAILABLE_COLUMN)
         """Per column of the source the rows whose value was not sent."""
@@ -138,7 +139,8 @@ class _Transformation:
     def result(self) -> TransformedRows:
         transform = self._transform
         found = self._evaluated()
-        is_match = self._matches(found)
+        lacking = self._lacks_row()
+        is_match = self._matches(found, lacking)
         computed = {name: self._fed(column, found[i]) for i, (name, column) in enumerate(transform.computed)}
         key_columns = self._key_columns(computed)
         tells_ops = _OP in self._rows.column_names and not transform.sequence
@@ -146,6 +148,7 @@ class _Transformation:
             self._offsets,
             self._kinds,
             is_match,
+            lacking,
             self._moved(key_columns),
             self._rows.column(_OP) if tells_ops else None,
             transform.leaving,
@@ -193,14 +196,14 @@ class _Transformation:
         lacks: Mask = np.logical_or.reduce(absent) & ~unsent
         return lacks
 
-    def _matches(self, found: Sequence[Evaluation]) -> Mask:
+    def _matches(self, found: Sequence[Evaluation], lacking: Mask) -> Mask:
         """The rows that ``where`` accepts; if that is unknown for a row, its record is bad."""
         where = self._transform.where
         if where is None:
             return np.ones(self._count, np.bool_)
         values = found[-1]
         is_match = np.asarray(pc.fill_null(values.values, False)).copy()
-        told = self._is_whole()
+        told = ~lacking if self._needs_old_rows else ~self._is_old
         is_match |= ~told
         for row, reason in values.problems.items():
             if told[row]:
@@ -210,15 +213,34 @@ class _Transformation:
                 self._problem(row, f"where: {where.text}: the source did not send {name} (unchanged TOAST): {_FULL}")
         return is_match
 
-    def _is_whole(self) -> Mask:
-        """The rows with meaningful values: old rows may have only the key.
-
-        The user's `before: full` counts only if the table needs old rows: otherwise a delete by key is right anyway.
-        """
+    @property
+    def _needs_old_rows(self) -> bool:
+        """Whether the filter must decide on old rows; elsewhere a delete by key is right for any of them."""
         transform = self._transform
-        if not transform.primary_key or (transform.has_whole_before and transform.leaving is Leaving.REFUSED):
-            return np.ones(self._count, np.bool_)
-        return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
+        return not transform.primary_key or (transform.has_whole_before and transform.leaving is Leaving.REFUSED)
+
+    def _lacks_row(self) -> Mask:
+        """The needed old rows without values: NULL in all columns outside the key, although `before: full` is set.
+
+        A tombstone is none: it has no row, and repeats the delete before it.
+        """
+        transform, lacking = self._transform, np.zeros(self._count, np.bool_)
+        if transform.where is None or not transform.primary_key or not self._needs_old_rows:
+            return lacking
+        sources = {
+            name: (o,) if isinstance(o, str) else o.inputs for name, o in transform.columns if not isinstance(o, Unfed)
+        }
+        of_key = {source for name in transform.primary_key for source in sources[name]}
+        if of_key.issuperset(transform.where.inputs):
+            return lacking
+        beyond = {source for names in sources.values() for source in names} | {*transform.where.inputs}
+        lacking |= self._is_old
+        for name in beyond - of_key:
+            lacking &= np.asarray(self._rows.column(name).is_null()) & ~self._unsent_in(name)
+        if lacking.any():
+            values = self._records.column("value").take(record_positions(self._change, self._records))
+            lacking &= np.asarray(values.is_valid())
+        return lacking
 
     def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
         """The key values, if a key column is computed; none if the decoder has provided the whole key."""
@@ -264,7 +286,8 @@ class _Transformation:
             if is_key:
                 self._note_moved_gaps(fates.kept & ~retracts)
         for row in np.flatnonzero(fates.refused & fates.kept).tolist():
-            self._problem(row, f"where: the row no longer matches, and the event lacks the old row: {_FULL}")
+            what = "is deleted" if self._is_old[row] else "no longer matches"
+            self._problem(row, f"where: the row {what}, and the event lacks the old row: {_FULL}")
         made = fates.kept & (fates.kinds == RowKind.DELETE) & (self._kinds != RowKind.DELETE)
         if transform.refused_deletes is not None:
             for row in np.flatnonzero(made).tolist():

@@ -24,6 +24,8 @@ from sources.changes import RECORD_SCHEMA
 from tests.support.column_rules import HIDDEN, ROW_OF_T, Run, records
 from tests.support.local_batches import reported_batches, shop_config
 from tests.support.paused_pipeline import PausedPipeline
+from tests.support.row_records import rows_of
+from tests.support.source_content import open_table
 
 LOOKUP = {"changelog-producer": "lookup"}
 ROW = ROW_OF_T
@@ -325,6 +327,53 @@ def test_an_update_without_its_old_row_is_no_guess_where_sums_depend_on_it(tmp_p
 
     assert [row["n"] for row in run.rows] == [6]
     assert next(iter(run.reasons)).startswith("where: the row no longer matches, and the event lacks the old row")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changelog-producer": "input"},
+        {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
+        {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("before", [{"id": 1}, {"id": 1, "n": None, "name": None, "note": None}])
+def test_an_old_row_without_values_is_none_where_the_filter_depends_on_it(
+    tmp_path: Path, options: dict[str, str], before: dict[str, Any]
+) -> None:
+    run = Run(tmp_path, {"where": "n > 5", "before": "full"}, **options).take([("c", None, ROW)])
+
+    run.take([("d", before, None), ("u", before, {**ROW, "n": 1})])
+
+    assert [row["n"] for row in run.rows] == [6]
+    assert [reason.partition(": let")[0] for reason in run.reasons] == [
+        "where: the row is deleted, and the event lacks the old row",
+        "where: the row no longer matches, and the event lacks the old row",
+    ]
+
+
+def test_a_filter_over_the_key_needs_no_more_of_an_old_row(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"where": "id > 5", "before": "full"}, **{"changelog-producer": "input"})
+
+    run.take([("c", None, {**ROW, "id": 6}), ("c", None, {**ROW, "id": 7})], [("d", {"id": 6}, None)])
+
+    assert [row["id"] for row in run.rows] == [7] and run.reasons == {}
+
+
+def test_a_tombstone_is_no_delete_without_its_old_row(tmp_path: Path) -> None:
+    """It repeats the delete before it, as `rewrite-with-tombstone` does."""
+    rule = {"match": {"topic": ".*"}, "into": "lake.t", "where": "n > 5", "before": "full"}
+    source = {"files": {"path": str(tmp_path)}, "format": "upsert-json"}
+    config = shop_config(tmp_path, [rule], {"bucket": "1", "changelog-producer": "input"}, source=source)
+    row = {"id": 1, "n": 6, "__deleted": "false"}
+
+    tables = PipelineTables(config, "tidemark-shop-test")
+    batch = rows_of(({"id": 1}, row), ({"id": 1}, {**row, "__deleted": "true"}), ({"id": 1}, None))
+    _, (report,) = reported_batches(tables, [batch], tmp_path, 0, config.decoder)
+
+    assert open_table(tables, "t").to_arrow().num_rows == 0
+    assert (report.counts.quarantined, report.counts.filtered) == (0, 1)
 
 
 @pytest.mark.slow

@@ -22,17 +22,20 @@ def fates(
 ) -> str:
     """``rows`` are kinds with ``!`` behind those that the filter does not take; a comma ends a record.
 
+    ``~`` stands behind old rows that have no values.
+
     Operations stand in brackets. The answer has what is kept, and ``?`` for a row of which that is not known.
     """
-    kinds, matches, offsets, ops = [], [], [], []
+    kinds, matches, lacking, offsets, ops = [], [], [], [], []
     for offset, record in enumerate(rows.split(",")):
         for word in record.split():
             kinds.append(KINDS[word[:2]])
             matches.append("!" not in word)
+            lacking.append("~" in word)
             offsets.append(offset)
             ops.append(word.partition("(")[2].rstrip(")") or None)
     found = fates_of(
-        np.array(offsets), np.array(kinds, np.int8), np.array(matches),
+        np.array(offsets), np.array(kinds, np.int8), np.array(matches), np.array(lacking),
         None if moved is None else np.full(len(kinds), moved),
         pa.chunked_array([pa.array(ops, pa.string())]), leaving, wants_update_before=wants, is_ordered=is_ordered,
     )  # fmt: skip
@@ -83,3 +86,11 @@ def test_where_rows_have_an_order_one_that_leaves_under_another_key_is_a_delete_
 def test_what_nobody_knows_is_refused_and_what_is_not_wanted_left_out() -> None:
     assert fates("+U!, +I!, -D!, +U", leaving=Leaving.REFUSED) == "? +U"
     assert fates("+U!, +I!, +I", leaving=Leaving.OMITTED) == "+I"
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [("-U~ +U", "+U"), ("-U~ +U!", "?"), ("-D~", "?"), ("-D~ +I", "? +I"), ("-D~ +I!", "?"), ("-U! +U, -D", "+I -D")],
+)
+def test_an_old_row_without_values_is_as_none(rows: str, kept: str) -> None:
+    assert fates(rows, leaving=Leaving.REFUSED) == kept
