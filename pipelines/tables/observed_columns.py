@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from paimon_table.types import DataType
@@ -48,20 +48,25 @@ class Seen:
         return replace(self, columns={name: self.columns[name] for name in order})
 
 
-def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
+def merged(
+    observations: Iterable[Observation], takes_one_key: Callable[[SourceTable], bool] = lambda _: False
+) -> dict[SourceTable, Seen]:
     """One entry per source table, in the order first seen; a column seen by several tasks has one type.
 
-    If the records of an unknown source table have several message keys, the oldest key and its columns count.
+    Of several message keys the oldest counts. If the table ``takes_one_key``, the columns of other keys are left out.
     """
     given = list(observations)
-    by_age = sorted((o for o in given if o.key_columns), key=lambda o: o.timestamp_ms, reverse=True)
-    oldest = {o.source: {*(o.key_columns or ())} for o in by_age}
+    oldest: dict[SourceTable, tuple[str, ...]] = {}
+    for observation in sorted(given, key=lambda one: one.timestamp_ms):
+        if observation.key_columns:
+            oldest.setdefault(observation.source, observation.key_columns)
     found: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     of_keys: dict[SourceTable, tuple[ObservedColumn, ...]] = {}
     seen: dict[SourceTable, Seen] = {}
     for observation in given:
         source = observation.source
-        if observation.key_columns and {*observation.key_columns} != oldest[source]:
+        keys = observation.key_columns
+        if keys and {*keys} != {*oldest[source]} and takes_one_key(source):
             continue
         before = seen.get(source, Seen({}, None))
         found[source] = merged_columns((found.get(source, ()), observation.columns))
@@ -69,7 +74,7 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
         columns = {column.name: column.settled_type for column in found[source]}
         seen[source] = Seen(
             columns,
-            merged_keys(before.key_columns, observation.key_columns),
+            oldest.get(source, merged_keys(before.key_columns, keys)),
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},

@@ -174,7 +174,7 @@ class PipelineTables:
         ``newest`` are the newest rows of the same records. Raises ConfigError if a rule is missing, TableFailure if no
         rule can create a table or if a change to a table would lose values.
         """
-        changed, found = False, merged(observations)
+        changed, found = False, merged(observations, self._continues_with_keys)
         hidden = defaultdict[SourceTable, set[str]](set)
         for row in newest:
             hidden[row.source] |= row.hidden
@@ -188,8 +188,8 @@ class PipelineTables:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):
                     continue
-                led = None if self.routes[source] is None else self._routing.rule_of[source]
-                if led is not None and (led.columns.hides or led.schema_changes.primary_key == "new_table"):
+                hides = self.routes[source] is not None and self._routing.rule_of[source].columns.hides
+                if hides or self._continues_with_keys(source):
                     continue  # decoded for the table, the records show which hidden columns and which key they have
                 seen = self._routing.additions(source, seen)
             identifier = self.routes[source]
@@ -210,6 +210,10 @@ class PipelineTables:
                     changed |= self._routing.learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()
         return changed
+
+    def _continues_with_keys(self, source: SourceTable) -> bool:
+        rule = self.config.rule_for(source.database, source.schema, source.table, source.topic)
+        return rule is not None and rule.schema_changes.primary_key == "new_table"
 
     def made(self, source: SourceTable, seen: Seen) -> TableSink:
         """Open or create the table of a source table before its records are decoded for it.
