@@ -363,7 +363,7 @@ def test_a_filter_over_the_key_needs_no_more_of_an_old_row(tmp_path: Path) -> No
 
 def test_a_tombstone_is_no_delete_without_its_old_row(tmp_path: Path) -> None:
     """It repeats the delete before it, as `rewrite-with-tombstone` does."""
-    rule = {"match": {"topic": ".*"}, "into": "lake.t", "where": "n > 5", "before": "full"}
+    rule: dict[str, object] = {"match": {"topic": ".*"}, "into": "lake.t", "where": "n > 5", "before": "full"}
     source = {"files": {"path": str(tmp_path)}, "format": "upsert-json"}
     config = shop_config(tmp_path, [rule], {"bucket": "1", "changelog-producer": "input"}, source=source)
     row = {"id": 1, "n": 6, "__deleted": "false"}
