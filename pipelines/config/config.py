@@ -138,7 +138,8 @@ class Defaults(ConfigModel):
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
-        description="Paimon table options under their Paimon names; by default `bucket` is 1 (-1 with `mode: append`).",
+        description="Paimon table options under their Paimon names; by default `bucket` is 1 (-1 with `mode: append`). "
+        "Options that need a primary key do not apply to tables without one.",
     )
 
 
@@ -447,8 +448,13 @@ class PipelineConfig(ConfigModel):
     ) -> tuple[dict[str, str], frozenset[str]]:
         """The options of Tidemark, of the file's defaults and of the rule, in rising priority; null removes a default.
 
+        Defaults that need a primary key do not apply to tables without one.
+
         Also returns the names of the options that only Tidemark's defaults set.
         """
         stated = {name: value for name, value in {**self.defaults.options, **of_rule}.items() if value is not None}
+        if mode == "append":
+            applied = without_key_options(stated)
+            stated = {name: value for name, value in stated.items() if name in applied or name in of_rule}
         assumed = default_options(mode)
         return {**assumed, **stated}, frozenset(assumed) - frozenset(stated)

@@ -50,7 +50,11 @@ def _is_on(text: str) -> bool:
 def bucket_words(rule: TargetRule) -> str:
     """The bucket mode of new tables of the rule, in a few words."""
     words = _words(rule)
-    return words if rule.without_keys is None else f"{words}; a log of events if the records have no key"
+    return (
+        words
+        if rule.without_keys is None
+        else f"{words}. If the records have no key, the table becomes a log of events"
+    )
 
 
 def _words(rule: TargetRule) -> str:

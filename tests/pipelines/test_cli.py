@@ -33,7 +33,7 @@ def test_valid_files_are_listed_on_stdout(tmp_path: Path) -> None:
     files = [write(tmp_path, "a"), write(tmp_path, "b")]
     done = tidemark("validate", *files)
     assert (done.returncode, done.stderr) == (0, "")
-    log = "; a log of events if the records have no key"
+    log = ". If the records have no key, the table becomes a log of events"
     assert done.stdout.splitlines() == [
         f"{files[0]}: valid, pipeline a with 0 table rules",
         f"{files[0]}:   {{database}}.{{table}}: fixed buckets: 1{log}",
@@ -45,14 +45,14 @@ def test_valid_files_are_listed_on_stdout(tmp_path: Path) -> None:
 def test_the_bucket_mode_of_each_rule_is_told(tmp_path: Path) -> None:
     rules = {
         "options: { bucket: 4 }": "fixed buckets: 4",
-        "options: { bucket: -1 }": "dynamic buckets; a log of events if the records have no key",
+        "options: { bucket: -1 }": "dynamic buckets. If the records have no key, the table becomes a log of events",
         "options: { bucket: -1 }, primary_key: [id, day], partition_by: [day]": "dynamic buckets",
         "options: { bucket: -1 }, primary_key: [id], partition_by: [day]": (
             "dynamic buckets, with rows that move between partitions"
         ),
         "options: { bucket: -1 }, partition_by: [day]": (
-            "dynamic buckets; rows move between partitions if the message key lacks one of day;"
-            " a log of events if the records have no key"
+            "dynamic buckets; rows move between partitions if the message key lacks one of day."
+            " If the records have no key, the table becomes a log of events"
         ),
         "options: { bucket: -2 }": "postponed buckets",
         "mode: upsert": "fixed buckets: 1",
@@ -64,6 +64,26 @@ def test_the_bucket_mode_of_each_rule_is_told(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("otherwise: create", f"tables:\n{''.join(lines)}otherwise: skip"))
     told = tidemark("validate", file).stdout.splitlines()[1:]
     assert told == [f"{file}:   lake.t{i}: {words}" for i, words in enumerate(rules.values())]
+
+
+def test_defaults_that_need_a_key_leave_logs_of_events_alone(tmp_path: Path) -> None:
+    file = write(tmp_path, "a")
+    rules = (
+        "defaults: { options: { bucket: 2, changelog-producer: lookup } }\n"
+        "tables:\n"
+        "  - { match: { table: t0 }, into: lake.t0, mode: append }\n"
+        "  - { match: { table: t1 }, into: lake.t1, mode: upsert }\n"
+    )
+    file.write_text(file.read_text().replace("otherwise: create", f"{rules}otherwise: skip"))
+    told = tidemark("validate", file)
+    assert (told.returncode, told.stdout.splitlines()[1:]) == (
+        0,
+        [f"{file}:   lake.t0: append, no buckets", f"{file}:   lake.t1: fixed buckets: 2"],
+    )
+    own = file.read_text().replace("mode: append", "mode: append, options: { changelog-producer: lookup }")
+    file.write_text(own)
+    refused = tidemark("validate", file)
+    assert (refused.returncode, "needs a primary key; define one or use none" in refused.stderr) == (2, True)
 
 
 def test_what_an_author_should_know_is_noted_on_stderr(tmp_path: Path) -> None:
