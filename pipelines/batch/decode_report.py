@@ -124,12 +124,12 @@ def add_seconds(report: DecodeReport, name: str, seconds: float) -> None:
 
 _VALUES = re.compile(
     r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)(?:, '(?:[^'\\]|\\.)*(?:'|$))*|"(?:[^"\\]|\\.)*(?:"|$)|\b(?:true|false)\b"""
-    r"""|(?P<name>[^\W\d][\w./-]*|/[\w./-]+)|[-+]?\d[\d.:eETZ+-]*""",
+    r"""|(?P<name>[A-Z]+\(\d+(?:, \d+)?\)|[^\W\d][\w./-]*|/[\w./-]+)|[-+]?\d[\d.:eETZ+-]*""",
     re.DOTALL,
 )
 """Matches texts in quotes, also without an end, lists of them, truth values, and numbers.
 
-Names and paths are not values: the digits in them belong to a table, a topic or a file.
+Names, types and paths are not values: the digits in them belong to a column, a table, a topic or a file.
 """
 
 _PLACE = re.compile(r"^byte \d+ of .*?: ")

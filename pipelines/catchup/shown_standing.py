@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.tables.table_failure import way_on
-from sources.wording import sentences
+from sources.wording import counted, sentences
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class TableStanding:
     records_read: int = 0
 
     def __str__(self) -> str:
-        left = "" if self.records_left is None else f", about {self.records_left:,} records left"
+        left = "" if self.records_left is None else f", about {counted(self.records_left, 'record')} left"
         return f"table {self.pause.table} is {self.state.value}{left}: {self.pause.reason}"
 
     @property

@@ -24,7 +24,7 @@ from pipelines.control.requests import Answer, Request, State
 from pipelines.control.turns import Turns
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.table_failure import TableFailure, is_of_table, may_succeed_later, way_on
-from sources.wording import first_of, sentences
+from sources.wording import counted, first_of, sentences
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +193,7 @@ class SideWork:
         catch_up = trial.catch_up
         if trial.records_left is None:
             trial.records_left = catch_up.records_left
-            left = "" if trial.records_left is None else f", about {trial.records_left:,} records"
+            left = "" if trial.records_left is None else f", about {counted(trial.records_left, 'record')}"
             log.info("table %s: catching up with the stream%s", identifier, left)
         before = catch_up.record_count
         step = catch_up.step()

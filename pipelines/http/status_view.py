@@ -14,7 +14,7 @@ from pipelines.report.heartbeat import duration_words
 from pipelines.report.row_output import rich_table
 from pipelines.report.safe_text import shown
 from pipelines.views.table_views import EventKind
-from sources.wording import first_of
+from sources.wording import counted, first_of
 
 TABLES_SHOWN = 40
 PLACES_SHOWN = 10
@@ -89,7 +89,7 @@ def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str
 
 
 def _numbers(pipeline: Mapping[str, Any], now_s: float) -> str:
-    words = [f"{pipeline['records']:,} records read since the start"]
+    words = [f"{counted(pipeline['records'], 'record')} read since the start"]
     if pipeline["lag_records"] is not None:
         late = "" if not pipeline["lag_s"] else f" ({duration_words(pipeline['lag_s'])})"
         words.append(f"{pipeline['lag_records']:,} behind{late}")
@@ -162,7 +162,7 @@ def _beside(tables: Sequence[Mapping[str, Any]], now_s: float) -> Iterator[Text]
         beside = one.get("beside")
         if beside is None:
             continue
-        words = [f"{beside['records']:,} records read so far"]
+        words = [f"{counted(beside['records'], 'record')} read so far"]
         if beside["records_left"] is not None:
             words.append(f"about {beside['records_left']:,} left")
         words.append(f"{beside['rows']:,} rows written since the start")

@@ -26,6 +26,7 @@ from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
 from sources.dumps.dump_records import records_of_text, refused_line
+from sources.wording import counted
 
 _PLAN, _RECORDS, _LOCK = "slice.json", "records.jsonl", "retry.lock"
 
@@ -122,8 +123,8 @@ class Slices:
         lines = [line for line in found if isinstance(line, BadLine)]
         if len(lines) != len(slice_.records):
             raise CorruptFile(
-                f"{self._path}/{slice_.name}/{_RECORDS} has {len(lines):,} records, not the {len(slice_.records):,}"
-                f" that were written; they are still in the quarantine: remove {slice_.name} below it"
+                f"{self._path}/{slice_.name}/{_RECORDS} has {counted(len(lines), 'record')}, not the"
+                f" {len(slice_.records):,} that were written; they are still in the quarantine: remove {slice_.name} below it"
             )
         return [line.of_topic(ids.get(line.topic, "")) for line in lines]
 

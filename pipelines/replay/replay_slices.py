@@ -106,7 +106,7 @@ class ReplaySlices:
         check_rules(self._config, request)
         done = self.do(request.text("replay"))
         left = "" if done.records_left is None else f", about {done.records_left:,} left"
-        text = f"replay {request.text('replay')}: {done.record_count:,} records read{left}"
+        text = f"replay {request.text('replay')}: {counted(done.record_count, 'record')} read{left}"
         return Answer(State.DONE, text, asdict(done))
 
     def do(self, id_: str) -> Progress:

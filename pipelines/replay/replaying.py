@@ -90,7 +90,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
     if state.rebuild is not None:
         unpin(state.id, _table(own_tables(config), config, state.table))
     replays.remove(state.id)
-    say(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
+    say(f"replayed {counted(done.record_count, 'record')} of the topics of {state.table}, {state.words}{failed}")
     if good:
         say(f"{counted(good, 'record')} removed from the quarantine: the table has them now")
     for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
@@ -172,7 +172,7 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     is_given_up = before is not None and wanted.abandons and bool(before.void)
     is_same = before is not None and (before.rebuild is not None) == wanted.rebuilds and before.same_range(state)
     if before is not None and is_same and not is_given_up:
-        say(f"continuing {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
+        say(f"continuing {_kind(before)} {before.id}: {counted(before.record_count, 'record')} read", err=True)
         return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
     if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):
         raise ConfigError(

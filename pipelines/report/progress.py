@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.report.heartbeat import Heartbeat
 from sources.changes import DecodeCounts
-from sources.wording import first_of, skip_words
+from sources.wording import counted, first_of, skip_words
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def progress_line(report: BatchReport, is_first: bool = False, quarantine: str =
     rate = f" ({report.record_count / seconds:,.0f}/s)" if seconds > 0 and report.record_count else ""
     if is_first:
         rate = ", the start of the workers in it"
-    line = f"batch {report.batch_id}: {report.record_count:,} records in {seconds:.1f} s{rate}"
+    line = f"batch {report.batch_id}: {counted(report.record_count, 'record')} in {seconds:.1f} s{rate}"
     written = _busiest({table.identifier: table.row_count for table in report.tables})
     if written:
         line += f" -> {written}"
@@ -106,7 +106,8 @@ def progress_line(report: BatchReport, is_first: bool = False, quarantine: str =
         reasons = reasons_text(report.quarantined_reasons)
         line += f": {reasons}" if reasons else ""
     if report.paused:
-        line += f"; not in it: {', '.join(first_of(sorted(report.paused), TABLES_SHOWN, 'tables'))} (behind)"
+        names = first_of(sorted(report.paused), TABLES_SHOWN, "tables")
+        line += f"; without {', '.join(names)}, which {'is' if len(report.paused) == 1 else 'are'} behind"
     return line + asides(report.counts)
 
 

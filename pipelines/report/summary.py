@@ -22,6 +22,7 @@ from pipelines.report.run_totals import Totals
 from pipelines.report.safe_text import shown
 from pipelines.report.table_report import waiting_text
 from sinks.write.unsent import unsent_texts
+from sources.wording import counted
 
 HIDDEN_SHOWN = 8
 
@@ -131,7 +132,7 @@ def headline(summary: RunSummary) -> str:
         return f"{summary.pipeline}: stopped before the first batch; the next start reads what there is"
     if not totals.record_count:
         return f"{summary.pipeline}: nothing new since the last run"
-    line = f"{summary.pipeline}: {totals.record_count:,} events in {totals.seconds:.1f} s{_rate_text(totals)}"
+    line = f"{summary.pipeline}: {counted(totals.record_count, 'event')} in {totals.seconds:.1f} s{_rate_text(totals)}"
     if totals.counts.quarantined:
         where = f" in {summary.quarantine}" if summary.quarantine else ""
         line += f"; {totals.counts.quarantined:,} could not be decoded and are{where}"
@@ -144,7 +145,7 @@ def beside_lines(summary: RunSummary) -> list[str]:
     """The numbers of records that were read alongside the stream, and of the bad ones among them."""
     lines = []
     for identifier, count in sorted(summary.totals.beside.items()):
-        line = f"{identifier}: {count:,} records read alongside the stream, to catch it up"
+        line = f"{identifier}: {counted(count, 'record')} read alongside the stream, to catch it up"
         bad = summary.totals.beside_quarantined.get(identifier, {})
         if bad:
             where = f" in {summary.quarantine}" if summary.quarantine else ""

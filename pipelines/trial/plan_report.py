@@ -12,7 +12,7 @@ from pipelines.report.safe_text import json_line
 from pipelines.trial.prerequisites import Finding
 from pipelines.trial.preview import Preview, TablePreview
 from sources.samples import Sample
-from sources.wording import counted, first_of
+from sources.wording import counted, first_of, skip_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def as_lines(report: PlanReport) -> Iterator[str]:
         yield from (f"  {k.count} of {k.topic}: {k.reason} (first: {k.first})" for k in preview.quarantine)
     if preview.skipped:
         yield ""
-        yield f"Skipped of the sample: {', '.join(f'{count} {word}' for word, count in preview.skipped.items())}"
+        yield f"Skipped of the sample: {', '.join(skip_words(preview.skipped))}"
     left = [f"{name}: {counted(count, 'record')}" for name, count in preview.skipped_tables.items()]
     yield from _block("Source tables that no rule matches:", first_of(left, _SKIPPED_SHOWN))
     yield from _block("Warnings of a run:", preview.notes)
@@ -97,7 +97,8 @@ def _sample_words(sample: Sample) -> str:
     of = "" if sample.record_count >= total and sample.counts_all else f" of {total:,}"
     more = "" if sample.counts_all else " or more"
     topics = ", ".join(first_of(sorted(sample.counts), 5)) or "no topic"
-    return f"Sample: {sample.record_count:,}{of}{more} records from {topics}"
+    noun = "record" if sample.record_count == 1 and not of + more else "records"
+    return f"Sample: {sample.record_count:,}{of}{more} {noun} from {topics}"
 
 
 _ACTIONS = {"create": "Create", "change": "Change", "keep": "Keep"}

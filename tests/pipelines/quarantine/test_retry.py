@@ -113,7 +113,7 @@ def test_a_slice_that_has_lost_records_is_refused(tmp_path: Path, monkeypatch: p
     (cut,) = tmp_path.glob("checkpoint-quarantine/retry-*/slice-*/records.jsonl")
     cut.write_bytes(cut.read_bytes().splitlines(keepends=True)[0])
 
-    assert "has 1 records, not the 3 that were written" in retry(file, code=1).stderr
+    assert "has 1 record, not the 3 that were written" in retry(file, code=1).stderr
     assert offsets_left(tmp_path) == [4, 5, 6]
 
 

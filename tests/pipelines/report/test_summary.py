@@ -61,6 +61,10 @@ def test_a_progress_line_says_what_a_batch_did() -> None:
         "; 7 quarantined; skipped: 1,200 tombstones, 3 of skipped tables; 1,500 decoded one by one"
     )
     assert progress_line(report(records=0, tables=0)) == "batch 3: 0 records in 2.0 s"
+    assert progress_line(report(records=1, tables=0)) == "batch 3: 1 record in 2.0 s (0/s)"
+    behind = {"lake.stock": "its rule was paused"}
+    told = "batch 3: 0 records in 2.0 s; without lake.stock, which is behind"
+    assert progress_line(replace(report(records=0, tables=0), paused=behind)) == told
     assert progress_line(report(counts=DecodeCounts(quarantined=7), tables=5)).endswith(
         "lake.t4 1,004, lake.t3 1,003, lake.t2 1,002, and 2 more tables; 7 quarantined"
     )
