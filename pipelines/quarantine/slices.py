@@ -124,7 +124,8 @@ class Slices:
         if len(lines) != len(slice_.records):
             raise CorruptFile(
                 f"{self._path}/{slice_.name}/{_RECORDS} has {counted(len(lines), 'record')}, not the"
-                f" {len(slice_.records):,} that were written; they are still in the quarantine: remove {slice_.name} below it"
+                f" {len(slice_.records):,} that were written; they are still in the quarantine: remove"
+                f" {slice_.name} below it"
             )
         return [line.of_topic(ids.get(line.topic, "")) for line in lines]
 

@@ -100,7 +100,7 @@ def test_work_beside_the_stream_is_told_to_the_line_of_progress() -> None:
 
 
 def test_reasons_that_differ_in_values_are_one_kind() -> None:
-    assert kind_of_reason("column 'total': 12.5e3 is no DECIMAL(10, 2)") == "column ...: ... is no DECIMAL(..., ...)"
+    assert kind_of_reason("column 'total': 12.5e3 is no DECIMAL(10, 2)") == "column ...: ... is no DECIMAL(10, 2)"
     assert len(kind_of_reason("x" * 500)) == 400
 
 
