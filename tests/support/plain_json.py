@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
@@ -59,9 +60,8 @@ class PlainJsonDecoder:
             elif not isinstance(target, DecodeTarget):
                 outcome.skip(source, len(rows))
             else:
-                self._decode(batch, TableRows(
-                    source, partition, target, plan_columns(target, None, self.forms), NoGaps(), outcome
-                ), rows)  # fmt: skip
+                plan = plan_columns(target, None, self.forms)
+                self._decode(batch, TableRows(source, partition, target, plan, NoGaps(), outcome, _lacks_none), rows)
         return outcome.decoded()
 
     def _parsed(self, batch: pa.RecordBatch, positions: list[int], outcome: Outcome) -> dict[int, Row | None]:
@@ -103,3 +103,8 @@ def _key(batch: pa.RecordBatch, position: int) -> Row:
 
 
 PLAIN_JSON = RecordFormat("rows as JSON objects", (PlainPolicies, ValueForms), PlainJsonDecoder)
+
+
+def _lacks_none(_: str, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """See ``Lacks``: every record has all columns."""
+    return np.zeros(len(positions), np.bool_)
