@@ -49,6 +49,8 @@ _ALERT = re.compile(r"alert ([a-z ]+): SSL alert number (\d+)")
 _WHERE = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:\w+://)?[^ ]*?(?:/(?:bootstrap|\d+))?: ")
 _SINCE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 
+_REFUSED = re.compile(r"^Connect to ipv[46]#(\S+) failed: ")
+
 
 def cause_of(error: KafkaError) -> Cause:
     """An error as (name of Java's exception, message without addresses and durations)."""
@@ -61,7 +63,7 @@ def cause_of(error: KafkaError) -> Cause:
     if name is None:
         words = re.sub(r"^_", "", error.name())
         name = "".join(part.capitalize() for part in words.split("_")) + "Exception"
-    text = _SINCE.sub("", _WHERE.sub("", error.str(), count=1))
+    text = _REFUSED.sub(r"\1: ", _SINCE.sub("", _WHERE.sub("", error.str(), count=1)))
     if "unsupported SASL mechanism" in text or "Unsupported SASL mechanism" in text:
         name = "UnsupportedSaslMechanismException"
     return name, text.removeprefix("SASL authentication error: ")
@@ -106,7 +108,7 @@ def _tells(cause: Cause) -> int:
     name, message = cause
     if name in _LASTING:
         return 3
-    if name == "TimeoutException" or "brokers are down" in message:
+    if name == "TimeoutException" or "brokers are down" in message or "Local: " in message:
         return 0
     return 2 if name == "DisconnectException" else 1
 

@@ -9,6 +9,7 @@ import pytest
 
 from paimon_table.errors import ConfigError, Outage
 from sources.kafka.first_look import topics_at_first_look
+from sources.kafka.sampling import KafkaSampler
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import check_listed
 from sources.topics import TopicSelection
@@ -40,6 +41,17 @@ def test_a_server_that_does_not_answer_like_kafka_is_told() -> None:
 def test_servers_that_take_no_connection_are_told(unused_port: int) -> None:
     with pytest.raises(Outage, match=rf"Kafka at 127\.0\.0\.1:{unused_port} does not answer .*Connection refused"):
         topics_at_first_look(_source(f"127.0.0.1:{unused_port}"))
+
+
+def test_a_plan_tells_a_refused_connection_as_a_run_does(unused_port: int) -> None:
+    source = _source(f"127.0.0.1:{unused_port}")
+    told = []
+    for ask in (lambda: topics_at_first_look(source), KafkaSampler(source).topics):
+        with pytest.raises(Outage) as refused:
+            ask()
+        told.append(str(refused.value))
+
+    assert told[0] == told[1]
 
 
 def test_a_host_that_nobody_knows_is_told() -> None:
