@@ -92,11 +92,9 @@ def options_of_leaving(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking_for_deletes(options: Mapping[str, str]) -> str | None:
-    """The requirements for keeping deletes in order that a table with these options does not meet."""
+    """The requirement for keeping deletes in order that a table with these options does not meet."""
     if _word(options, MERGE_ENGINE, "deduplicate") != "deduplicate":
         return f"'{MERGE_ENGINE}' = deduplicate"
-    if _word(options, CHANGELOG_PRODUCER, "none") == "input":
-        return f"another '{CHANGELOG_PRODUCER}' than input"
     if _word(options, DELETION_VECTORS, "false") == "true":
         return f"a table without '{DELETION_VECTORS}'"
     return f"another '{BUCKET}' than -2" if _word(options, BUCKET, "") == "-2" else None

@@ -94,10 +94,11 @@ def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[s
             "would stay. Remove one of the two, or write into a new table (another `into`) if the table has the option"
         )
     marked = ordered_filter_problem(rule, options)
-    lacking = lacking_for_deletes(options) if options.get(SEQUENCE_FIELD) else None
+    is_repeated = options.get(CHANGELOG_PRODUCER, "none").strip().lower() == "input"
+    lacking = lacking_for_deletes(options) or (f"another '{CHANGELOG_PRODUCER}' than input" if is_repeated else None)
     if marked is not None:
         yield marked
-    elif lacking is not None:
+    elif lacking is not None and options.get(SEQUENCE_FIELD):
         yield (
             f"with '{SEQUENCE_FIELD}' Tidemark deletes a row that leaves the condition, and keeps this delete "
             f"for some time so that no older record restores the row. This needs {lacking}: change it, or remove "

@@ -158,6 +158,7 @@ PRODUCERS = (
     {"changelog-producer": "none", "full-compaction.delta-commits": "1"},
     {"changelog-producer": "lookup", "num-levels": "2", "num-sorted-run.compaction-trigger": "1"},
     {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "1"},
+    {"changelog-producer": "input", "num-levels": "2", "num-sorted-run.compaction-trigger": "1"},
 )
 OF_THE_ROW = {"primary_key": ["note", "id"], "before": "full"}
 COMPUTED = {"primary_key": ["up", "id"], "before": "full", "columns": {"add": {"up": "upper(note)"}}}
