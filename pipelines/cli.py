@@ -22,7 +22,7 @@ from paimon_table.storage.outages import storage_failure
 from pipelines.inspect.table_arguments import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
-from pipelines.report.arguments import FAILED, GivenOnce, PipelineFile, PipelineFiles
+from pipelines.report.arguments import FAILED, WRONG_REQUEST, GivenOnce, PipelineFile, PipelineFiles
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
@@ -30,7 +30,6 @@ from pipelines.trial import trial_commands
 from pipelines.version import version
 from sources.wording import counted
 
-WRONG_REQUEST = 2
 _INTERRUPTED = 130
 """Typer's exit code after Ctrl-C."""
 

@@ -15,6 +15,9 @@ PipelineFiles = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipel
 FAILED = 1
 """The exit code of a command that failed, or found a fault."""
 
+WRONG_REQUEST = 2
+"""The exit code if the command or the pipeline file must change."""
+
 
 class GivenOnce(TyperGroup):
     """Commands that refuse to ignore values: of an option given twice, only the last one would count."""

@@ -19,6 +19,8 @@ class SampledSource:
 
     sample: Sample = field(default_factory=lambda: Sample((), {}))
     findings: tuple[Finding, ...] = ()
+    is_refused: bool = False
+    """Whether a run refuses the file, because a topic that it lists is missing."""
 
 
 def sampled(config: PipelineConfig, most: int) -> SampledSource:
@@ -57,6 +59,7 @@ def _of_kafka(config: PipelineConfig, kafka: KafkaSettings, most: int) -> Sample
         check_listed(kafka, known)
     except TidemarkError as error:
         findings.append(Finding("error", str(error)))
+    is_refused = bool(findings)
     words = no_topic_words(kafka, known)
     if words is not None:
         findings.append(Finding("warning", f"{words}; the pipeline waits for a topic"))
@@ -68,4 +71,4 @@ def _of_kafka(config: PipelineConfig, kafka: KafkaSettings, most: int) -> Sample
         passed = frozenset(topic for (topic, _), at in positions.items() if at > 0)
         finished = frozenset(topic for topic in passed & facts.keys() if facts[topic].is_finished(positions))
         sample = replace(sample, passed=passed, finished=finished)
-    return SampledSource(sample, tuple(findings))
+    return SampledSource(sample, tuple(findings), is_refused)

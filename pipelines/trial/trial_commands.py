@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from paimon_table.errors import ConfigError
-from pipelines.report.arguments import FAILED, PipelineFile
+from pipelines.report.arguments import FAILED, WRONG_REQUEST, PipelineFile
 from pipelines.report.say import say
 
 SOMETHING_TO_DO = 3
@@ -87,7 +87,8 @@ def plan(
     Decodes a sample of its topics or files as a run does, into a temporary warehouse. Prints the tables that a run
     would create or change, rows as it would store them, and records that would go to quarantine. Also prints
     prerequisites that are not met. The exit code is 3 if a run would create or change a table, otherwise 0. It is 1
-    if a prerequisite is not met, or if every record of the sample would go to quarantine.
+    if a prerequisite is not met, or if every record of the sample would go to quarantine, and 2 if a listed topic is
+    missing.
     """
     from pipelines.config.config_file import load_pipeline
     from pipelines.report.output import checked_stdout, quiet_pipe
@@ -110,7 +111,7 @@ def plan(
         else:
             say("\n".join(as_lines(report)))
     if report.has_failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(WRONG_REQUEST if source.is_refused else FAILED)
     if found.has_changes:
         raise typer.Exit(SOMETHING_TO_DO)
 

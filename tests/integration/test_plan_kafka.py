@@ -82,7 +82,7 @@ def test_what_the_topics_lack_is_told(tmp_path: Path, kafka: Topics) -> None:
     kafka.produce("plan.short", insert_events("plan.short", range(5)))
     missing = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["plan.kept", "plan.keptt"], name="missing")
     code, document = planned(missing)
-    assert code == 1
+    assert code == 2
     assert "1 listed topic is missing" in document["prerequisites"][0]["text"]
     assert "did you mean 'plan.kept'?" in document["prerequisites"][0]["text"]
 
