@@ -175,6 +175,9 @@ def _of_rows(at: tuple[str | int, ...], table: str, wanted: Sequence[Row], found
         yield Difference((*at, missing[0][0]) if missing else at, text, lines)
 
 
+_UNNAMED = " (not named in this row, so NULL is expected)"
+
+
 def _row_lines(
     missing: Sequence[tuple[int, Row]], extra: Sequence[Row], names: Sequence[str], found: FoundTable
 ) -> Iterator[str]:
@@ -190,7 +193,8 @@ def _row_lines(
             other = same.pop(0)
             yield f"+ {_text(other, names)}"
             unlike = [n for n in names if _form(row, [n], found.arrow) != _form(other, [n], found.arrow)]
-            yield f"? {', '.join(f'{name} {sql(found.columns[name])}' for name in unlike)}"
+            unnamed = {name: "" if name in row else _UNNAMED for name in unlike}
+            yield f"? {', '.join(f'{name} {sql(found.columns[name])}{words}' for name, words in unnamed.items())}"
     for rows in by_key.values():
         yield from (f"+ {_text(row, names)}" for row in rows)
 

@@ -90,6 +90,16 @@ def test_rows_that_are_not_as_expected_are_shown_with_their_lines(tmp_path: Path
     ]
 
 
+def test_a_column_that_another_row_names_is_expected_to_be_null(tmp_path: Path) -> None:
+    records = "\n".join([insert(1, n=1), insert(2, n=2)])
+    rows = "tables: { lake.orders: [{ id: 1, n: 1 }, { id: 2 }] }"
+    assert failure(tmp_path, case(records, rows))[1:] == [
+        '  - {"id":2,"n":null}',
+        '  + {"id":2,"n":2}',
+        "  ? n INT (not named in this row, so NULL is expected)",
+    ]
+
+
 def test_a_changelog_is_shown_as_a_diff_in_the_order_of_its_keys(tmp_path: Path) -> None:
     update = json.dumps({"key": {"id": 1}, "value": {"op": "u", "after": {"id": 1, "n": 5}}})
     changes = "+I: { id: 2, n: 2 }", "+I: { id: 1, n: 1 }", "+U: { id: 1, n: 5 }"
