@@ -364,7 +364,9 @@ class PipelineTables:
             "table %s is paused from batch %d on, all others continue: %s",
             identifier,
             batch_id,
-            sentences(error, "Tidemark first reads it up to this record" if is_followed else way_on(identifier)),
+            sentences(
+                error, f"Tidemark first reads {identifier} up to this record" if is_followed else way_on(identifier)
+            ),
         )
 
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:
