@@ -87,8 +87,8 @@ def plan(
     Decodes a sample of its topics or files as a run does, into a temporary warehouse. Prints the tables that a run
     would create or change, rows as it would store them, and records that would go to quarantine. Also prints
     prerequisites that are not met. The exit code is 3 if a run would create or change a table, otherwise 0. It is 1
-    if a prerequisite is not met, or if every record of the sample would go to quarantine, and 2 if a listed topic is
-    missing.
+    if a prerequisite is not met, or if every record of the sample would go to quarantine. If a listed topic is
+    missing, it is 2.
     """
     from pipelines.config.config_file import load_pipeline
     from pipelines.report.output import checked_stdout, quiet_pipe
