@@ -379,7 +379,9 @@ class PipelineConfig(ConfigModel):
             rule.where,
             None if rule.history is None or rule.history.scd2 is None else rule.history.scd2.columns,
             rule.watermark,
-            self._leaves_keys(rule),
+            self._is_filtered(rule),
+            # Plain records have no old rows, so their rows stay under their keys.
+            rule.primary_key is not None and self.source.format.traits.tells_positions,
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)
@@ -389,14 +391,11 @@ class PipelineConfig(ConfigModel):
         options, assumed = self._effective_options(rule.options, rule.mode or "upsert")
         ordering = options_of_order(rule.order_by, keeps_rows=rule.history is not None)
         if rule.mode != "append" and rule.order_by is None and rule.history is None and SEQUENCE_FIELD in options:
-            ordering = options_of_leaving(options) if self._leaves_keys(rule) else {}
+            ordering = options_of_leaving(options) if self._is_filtered(rule) else {}
         return {**options, **ordering}, assumed - frozenset(ordering)
 
-    def _leaves_keys(self, rule: TableRule) -> bool:
-        """See ``TargetRule``. Plain records have no old rows, so their rows stay under their keys."""
-        has_old_rows = self.source.format.traits.tells_positions
-        of_table = [other for other in self.tables if other.into == rule.into]
-        return any(o.where is not None or (has_old_rows and o.primary_key is not None) for o in of_table)
+    def _is_filtered(self, rule: TableRule) -> bool:
+        return any(other.where is not None for other in self.tables if other.into == rule.into)
 
     def _or_log(self, target: TargetRule, of_rule: Mapping[str, str | None]) -> TargetRule:
         """A rule whose new tables are logs of events where the records have no key."""

@@ -82,8 +82,7 @@ def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, st
 
 
 def options_of_leaving(options: Mapping[str, str]) -> dict[str, str]:
-    """The table options that rows which leave their keys (``TargetRule.leaves_keys``) add to these, which have a
-    ``sequence.field``.
+    """The table options that rows which leave their keys add to these, which have a ``sequence.field``.
 
     A row that leaves its key becomes a delete in that order. If a compaction dropped this delete, an older row that
     arrives later would restore the key.

@@ -315,10 +315,10 @@ class TargetRule:
     versions: VersionColumns | None = None
     """The columns that say when a version holds, where every version of a row stays."""
     watermark: Watermark | None = None
-    leaves_keys: bool = False
-    """Whether a row may leave its key although the source still has the row: the filter of a rule for the table may
-    reject it, or it may move to another key, because a stated key may have columns outside of the message key.
-    """
+    is_filtered: bool = False
+    """Whether the filter of a rule for the table may reject a row that the source still has."""
+    moves_keys: bool = False
+    """Whether an update may move a row to another key, unless the message key has all columns of the stated one."""
     number: int = field(default=-1, compare=False)
     """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)
@@ -331,7 +331,13 @@ class TargetRule:
 
     def for_keys(self, message_key: Collection[str] | None) -> TargetRule:
         """The rule for a new table; ``message_key`` are the columns of the message key, None for records without."""
-        return self.without_keys if self.without_keys and message_key is None else replace(self, without_keys=None)
+        rule = self._of_kind(has_keys=message_key is not None)
+        fixed = {self.columns.stored_as(name) for name in message_key or ()}
+        moves = rule.moves_keys and rule.on_change is None and not fixed.issuperset(self.primary_key or ())
+        return replace(rule, options={**rule.options, **rule._kept_if_ordered(rule.options)}) if moves else rule
+
+    def _of_kind(self, *, has_keys: bool) -> TargetRule:
+        return replace(self, without_keys=None) if has_keys or self.without_keys is None else self.without_keys
 
     def for_table(self, schema: TableSchema) -> TargetRule:
         """The rule for a table that exists: the rule of an event log if it is one.
@@ -340,7 +346,7 @@ class TargetRule:
         that keeps deletes for a while continues to do so.
         """
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
-        rule = self.for_keys(None if is_log else ())
+        rule = self._of_kind(has_keys=not is_log)
         rule = replace(rule, options={**rule._kept_deletes(schema.options), **rule.options})
         continued = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).continued
         if not continued:
@@ -353,8 +359,11 @@ class TargetRule:
         """The option of a table whose deletes stay for a while, or are to stay from now on."""
         if KEEP_DELETES in of_table:
             return {KEEP_DELETES: of_table[KEEP_DELETES]}
-        is_ordered = self.leaves_keys and SEQUENCE_FIELD in of_table
-        return options_of_leaving(of_table) if is_ordered and self.versions is None and self.deleted_at is None else {}
+        return self._kept_if_ordered(of_table) if self.is_filtered else {}
+
+    def _kept_if_ordered(self, options: Mapping[str, str]) -> dict[str, str]:
+        is_ordered = SEQUENCE_FIELD in options and self.versions is None and self.deleted_at is None
+        return options_of_leaving(options) if is_ordered else {}
 
     @property
     def changes_rows(self) -> bool:

@@ -193,14 +193,17 @@ def test_a_late_update_of_a_merged_row_leaves_the_newest_row(tmp_path: Path) -> 
     assert ("b", 3) in [(row["note"], row["n"]) for row in run.rows]
 
 
-def test_a_table_that_gets_its_order_later_keeps_deletes_of_rows_that_moved(tmp_path: Path) -> None:
-    run = Run(tmp_path, OF_THE_ROW, **LOOKUP).take([("c", None, {**ROW, "note": "a"})])
+@pytest.mark.parametrize(("key", "keeps"), [(["id"], False), (["note", "id"], True)])
+def test_a_table_whose_key_no_update_changes_keeps_no_deletes(tmp_path: Path, key: list[str], keeps: bool) -> None:
+    rule = {"primary_key": key, "before": "full", "options": {"sequence.field": "n"}}
+    run = Run(tmp_path, rule).take([("c", None, {**ROW, "note": "a"})])
 
-    run.start({**OF_THE_ROW, "options": {"sequence.field": "n"}})
-    run.take([("u", {**ROW, "note": "a"}, {**ROW, "note": "b", "n": 9})], [("u", ROW, {**ROW, "note": "a", "n": 8})])
+    run.start(rule)
+    run.take([("u", {**ROW, "note": "a"}, {**ROW, "note": "a", "n": 9})])
 
-    assert [(row["note"], row["n"]) for row in run.rows] == [("b", 9)]
-    assert run.table.schema.options["tidemark.keep-deletes"] == "7 d"
+    assert [(row["id"], row["n"]) for row in run.rows] == [(1, 9)]
+    assert ("tidemark.keep-deletes" in run.table.schema.options) is keeps
+    assert run.table.schema.has_column("_tidemark_deleted_at") is keeps
 
 
 @pytest.mark.slow
