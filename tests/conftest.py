@@ -28,7 +28,7 @@ _directories = count()
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of the test. To find a free name, pytest's own fixture lists the directories of all earlier tests."""
-    return tmp_path_factory.mktemp(f"t{next(_directories)}", numbered=False)
+    return tmp_path_factory.mktemp(f"of-test-{next(_directories)}", numbered=False)
 
 
 def _synced(fd: Any) -> None:

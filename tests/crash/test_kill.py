@@ -162,10 +162,10 @@ def _check_log(table: Table, history: History) -> None:
 
 
 def _check_kept(table: Table) -> None:
-    """Nothing but the newest snapshot is there, and what the kills have left."""
-    newest = table.snapshots.latest_id() or 0
-    assert newest > 5
-    assert table.snapshots.earliest_id() == newest
+    """Few snapshots are there: a table rests between two expiries, and processes killed meanwhile leave some."""
+    newest, earliest = table.snapshots.latest_id() or 0, table.snapshots.earliest_id() or 0
+    assert newest > 10
+    assert newest - earliest < 5
     live = [file for files in table.state().files.values() for file in files]
     stored = list(Path(table.paths.root).glob("bucket-*/*"))
     left = 3 * (len(POINTS) + 1)  # rows, compaction and changelog of each batch that was killed
