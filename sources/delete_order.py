@@ -35,12 +35,12 @@ class DeleteOrder:
         for position, name in columns.items():
             rows = rows.set_column(position, name, rows.column(name).take(pa.array(self.row_of)))
         if UNAVAILABLE_COLUMN in rows.column_names:
-            unsent = rows.column(UNAVAILABLE_COLUMN).to_pylist()
-            lists = [unsent[row] or [] for row in range(len(unsent))]
+            unsent = [positions or [] for positions in rows.column(UNAVAILABLE_COLUMN).to_pylist()]
+            placed = list(unsent)
             for row in np.flatnonzero(self.told).tolist():
-                of_update = columns.keys() & set(unsent[self.row_of[row]] or ())
-                lists[row] = sorted({*(unsent[row] or ())} - columns.keys() | of_update)
-            hidden = pa.array(lists, pa.list_(pa.int16()))
+                of_update = columns.keys() & set(unsent[self.row_of[row]])
+                placed[row] = sorted({*unsent[row]} - columns.keys() | of_update)
+            hidden = pa.array(placed, pa.list_(pa.int16()))
             rows = rows.set_column(rows.schema.get_field_index(UNAVAILABLE_COLUMN), UNAVAILABLE_COLUMN, hidden)
         return rows.append_column(ORDERED_COLUMN, pa.array(self.told))
 
@@ -51,6 +51,8 @@ def delete_order(
     """``kinds`` are those of the events. ``deletes`` are the rows that delete in the table, if a rule decides this."""
     deletes = kinds == RowKind.DELETE if deletes is None else deletes
     row_of = np.arange(len(kinds))
+    if not deletes.any():
+        return DeleteOrder(row_of, deletes)
     told = deletes & ~np.isin(kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
     old, new = pairs(offsets, kinds)
     is_gone = deletes[old]

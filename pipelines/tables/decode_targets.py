@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from paimon_table import Table
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
@@ -51,7 +50,7 @@ def _plain_target(
     """The target in the columns of the table."""
     truncate = rule.schema_changes.truncate or "pause"
     table = sink.table
-    traits = table.write_traits
+    traits, row_key = table.write_traits, rule.row_key(table.schema.primary_keys)
     refused = traits.refused_deletes
     own = dict(of_table.own_columns)
     names = names_of(sink, source)
@@ -67,7 +66,7 @@ def _plain_target(
     )
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
-        primary_key=rule.row_key(table.schema.primary_keys),
+        primary_key=row_key,
         emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
         counted_again=frozenset(traits.accumulating),
         declared=frozenset(of_table.declared(table.schema.column_names)),
@@ -83,7 +82,7 @@ def _plain_target(
         ),
         deleted_at=of_table.deleted_at,
         ordering=of_table.order_columns,
-        sequence=sequence_of_deletes(rule, table),
+        sequence=tuple(name for name in table.options.sequence_fields if name not in {*row_key, POSITION}),
         versions=None if of_table.versions is None else of_table.versions.key,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
@@ -96,12 +95,6 @@ def _plain_target(
         tells_schemas=tells_schemas or bool(names.renamed or names.past),
         **limits,
     )
-
-
-def sequence_of_deletes(rule: TargetRule, table: Table) -> tuple[str, ...]:
-    """See ``DecodeTarget.sequence``."""
-    own = {*rule.row_key(table.schema.primary_keys), POSITION}
-    return tuple(name for name in table.options.sequence_fields if name not in own)
 
 
 def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:

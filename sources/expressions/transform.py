@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
+from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN, position_lists
 from sources.changes import ChangeBatch
 from sources.decode_target import FindUnstorable, TransformedRows
 from sources.delete_order import DeleteOrder, delete_order
@@ -374,7 +374,7 @@ class _Transformation:
 
     def _unavailable(self, keeps_row: Mask) -> pa.Array:
         """Positions among the columns of the table whose values were not sent, or that the row keeps."""
-        lists: list[list[int]] = [[] for _ in range(self._count)]
+        masks: dict[int, Mask] = {}
         for position, (name, origin) in enumerate(self._transform.columns):
             if isinstance(origin, Unfed):
                 continue
@@ -385,6 +385,6 @@ class _Transformation:
                 hidden = hidden & ~self._lacks(origin)
             if name not in self._transform.primary_key:
                 hidden = hidden | keeps_row
-            for row in np.flatnonzero(hidden).tolist():
-                lists[row].append(position)
-        return pa.array(lists, pa.list_(pa.int16()))
+            if hidden.any():
+                masks[position] = hidden
+        return position_lists(masks, self._count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import OFFSET_COLUMN, UNAVAILABLE_COLUMN
+from sources.change_columns import OFFSET_COLUMN, UNAVAILABLE_COLUMN, position_lists
 from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column, is_null
 from sources.json_changes.column_plan import Plan, PlannedColumn
@@ -150,15 +150,3 @@ def _part_table(
     table = pa.table(arrays, names=names)
     kept = _kept(part)
     return table if kept is None else table.filter(pa.array(kept))
-
-
-def position_lists(masks: Mapping[int, Mask], count: int) -> pa.Array:
-    """Per row the positions of the columns whose mask marks it."""
-    positions = sorted(masks)
-    matrix = np.zeros((count, len(positions)), np.bool_)
-    for index, position in enumerate(positions):
-        matrix[:, index] = masks[position]
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(matrix.sum(axis=1), out=offsets[1:])
-    found = np.array(positions, np.int16)[np.nonzero(matrix)[1]]
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found))

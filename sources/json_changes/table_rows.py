@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
-from sources.change_columns import ABSENT_COLUMN, WEAK_COLUMN
+from sources.change_columns import ABSENT_COLUMN, WEAK_COLUMN, position_lists
 from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.decode_target import DecodeTarget
 from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS, TIME_TYPE, TOLD_COLUMNS
@@ -37,13 +37,7 @@ from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.lacking_records import Lacks
 from sources.json_changes.outcome import Outcome
-from sources.json_changes.row_conversion import (
-    ConvertedRows,
-    convert_rows,
-    position_lists,
-    record_counts,
-    rows_table,
-)
+from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
 from sources.position_kinds import (
     KINDS,
     NO_POSITION,
