@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from paimon_table.row_kind import VALUE_KIND
 
 OFFSET_COLUMN = "_OFFSET"
@@ -36,15 +30,3 @@ CHANGE_COLUMNS = frozenset(
     {VALUE_KIND, OFFSET_COLUMN, UNAVAILABLE_COLUMN, OTHER_KEY_COLUMN, WEAK_COLUMN, ORDERED_COLUMN, ABSENT_COLUMN}
 )
 """All columns of change rows that are none of the source: no column of a source or table can have such a name."""
-
-
-def position_lists(masks: Mapping[int, npt.NDArray[np.bool_]], count: int) -> pa.Array:
-    """Per row the positions of the columns whose mask marks it."""
-    positions = sorted(masks)
-    matrix = np.zeros((count, len(positions)), np.bool_)
-    for index, position in enumerate(positions):
-        matrix[:, index] = masks[position]
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(matrix.sum(axis=1), out=offsets[1:])
-    found = np.array(positions, np.int16)[np.nonzero(matrix)[1]]
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found))

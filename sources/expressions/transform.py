@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN, position_lists
+from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
 from sources.changes import ChangeBatch
 from sources.decode_target import FindUnstorable, TransformedRows
 from sources.delete_order import DeleteOrder, delete_order
@@ -29,6 +29,7 @@ from sources.expressions.metadata import metadata_columns, record_positions
 from sources.expressions.row_fates import Fates, fates_of
 from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
 from sources.position_kinds import POSITION
+from sources.position_lists import position_lists
 
 Mask = npt.NDArray[np.bool_]
 

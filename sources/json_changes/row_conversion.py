@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import OFFSET_COLUMN, UNAVAILABLE_COLUMN, position_lists
+from sources.change_columns import OFFSET_COLUMN, UNAVAILABLE_COLUMN
 from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column, is_null
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.gaps import Gaps, Mask
+from sources.position_lists import position_lists
 from sources.values.conversion import Converted, convert_column, convert_values
 
 

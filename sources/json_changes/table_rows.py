@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
-from sources.change_columns import ABSENT_COLUMN, WEAK_COLUMN, position_lists
+from sources.change_columns import ABSENT_COLUMN, WEAK_COLUMN
 from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.decode_target import DecodeTarget
 from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS, TIME_TYPE, TOLD_COLUMNS
@@ -48,6 +48,7 @@ from sources.position_kinds import (
     kind_of,
     wrong_kind,
 )
+from sources.position_lists import position_lists
 from sources.source_positions import SourcePositions
 from sources.values.conversion import convert_column, convert_values
 

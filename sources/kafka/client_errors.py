@@ -47,7 +47,7 @@ _OF_CERTIFICATES = frozenset({40, 42, 43, 44, 45, 46, 48, 49, 51, 116})
 _ALERT = re.compile(r"alert ([a-z ]+): SSL alert number (\d+)")
 
 _WHERE = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:\w+://)?[^ ]*?(?:/(?:bootstrap|\d+))?: ")
-_SINCE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
+_SINCE = re.compile(r" ?\(after \d+ms in state \w+(?:[^()]|\([^()]*\))*\)")
 
 _REFUSED = re.compile(r"^Connect to ipv[46]#(\S+) failed: ")
 

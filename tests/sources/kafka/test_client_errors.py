@@ -43,3 +43,14 @@ def test_an_alert_about_the_certificate_is_no_failed_transport(code: int, text: 
     trouble = Trouble("127.0.0.1:9094")
     trouble.note(error)
     assert cause_of(error) == cause and trouble.is_lasting is lasts
+
+
+@pytest.mark.parametrize(
+    "since",
+    ["", " (after 1ms in state CONNECT)", " (after 0ms in state CONNECT, 1 identical error(s) suppressed)"],
+)
+def test_a_refused_connection_has_one_text_however_often_it_was_tried(since: str) -> None:
+    error = KafkaError(
+        KafkaError._TRANSPORT, f"{WHERE}Connect to ipv4#127.0.0.1:9094 failed: Connection refused{since}"
+    )
+    assert cause_of(error) == ("DisconnectException", "127.0.0.1:9094: Connection refused")
