@@ -129,7 +129,10 @@ class KafkaSource(ConfigModel):
         "`{offsets: {topic: {partition: offset}}}`. An existing checkpoint continues where it stopped.",
     )
     max_records_per_batch: int = Field(
-        default=500_000, ge=1, description="Maximum number of records in one micro-batch."
+        default=500_000,
+        ge=1,
+        description="Maximum number of records in one micro-batch. If more are left, topics take turns, about eight "
+        "of them (at least two per core) in a batch. Spark's reader takes some records of each topic instead.",
     )
     reader: Literal["auto", "direct", "spark"] = Field(
         default="auto",

@@ -6,7 +6,7 @@ Positions are the JSON of Spark's own reader in its checkpoint: either reader co
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sources.positions import Place, Positions
@@ -42,21 +42,48 @@ def earlier(position: str, other: str) -> str:
     return text_of({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
 
 
-def limited(begins: Mapping[Place, int], ends: Mapping[Place, int], most: int) -> Positions:
-    """The ends of a batch of at most ``most`` offsets, shared in proportion to the offsets left in each partition.
+def limited(
+    begins: Mapping[Place, int], ends: Mapping[Place, int], most: int, turns: Mapping[str, int], topics: int
+) -> Positions:
+    """The ends of a batch of about ``most`` offsets.
 
-    Each partition with offsets left advances by at least one offset.
+    If more are left, the batch takes every topic without a turn: new tables are created together, and their first
+    records take longest. Then topics with the lowest ``turns`` follow, only as many as fill the batch if each gives
+    the part of one of ``topics`` at most. So the batch writes to few tables, each of which has a fixed cost. These
+    topics get equal numbers of offsets; what one does not have goes to the others. Each of their partitions with
+    offsets left advances by at least one offset.
     """
-    left = {place: end - begins[place] for place, end in ends.items() if end > begins[place]}
-    total = sum(left.values())
-    if total <= most:
-        return {place: max(end, begins[place]) for place, end in ends.items()}
-    found, seen = {place: begins[place] for place in ends}, 0
-    for place, count in sorted(left.items()):
-        taken = (seen + count) * most // total - seen * most // total
-        found[place] += max(1, taken)
-        seen += count
+    left: dict[str, dict[Place, int]] = {}
+    for place, end in sorted(ends.items()):
+        if end > begins[place]:
+            left.setdefault(place[0], {})[place] = end - begins[place]
+    counts = {topic: sum(places.values()) for topic, places in left.items()}
+    room = most if sum(counts.values()) > most else sum(counts.values())
+    found = {place: begins[place] for place in ends}
+    chosen = sorted(_chosen(counts, room, turns, topics), key=lambda topic: counts[topic])
+    for index, topic in enumerate(chosen):
+        taken = min(counts[topic], max(1, room // (len(chosen) - index)))
+        room -= taken
+        for place, count in _in_proportion(left[topic], taken):
+            found[place] += count
     return found
+
+
+def _chosen(counts: Mapping[str, int], room: int, turns: Mapping[str, int], topics: int) -> Iterator[str]:
+    part = -(-room // topics)
+    for topic in sorted(counts, key=lambda one: (turns.get(one, -1), one)):
+        if room <= 0 and topic in turns:
+            return
+        yield topic
+        room -= min(part, counts[topic])
+
+
+def _in_proportion(left: Mapping[Place, int], taken: int) -> Iterator[tuple[Place, int]]:
+    """The offsets of each partition; at least one, so that none waits for ever."""
+    total, seen = sum(left.values()), 0
+    for place, count in left.items():
+        yield place, max(1, (seen + count) * taken // total - seen * taken // total)
+        seen += count
 
 
 def ranges_of(begins: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:

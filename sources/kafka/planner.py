@@ -19,6 +19,9 @@ TOPICS_S = 1.0
 HOLD_S = 10.0
 """The most seconds for the first request of a run that drains its source; nothing can interrupt it."""
 
+LEAST_TOPICS = 8
+"""A batch that leaves records for another one reads at least so many topics, and two per task."""
+
 
 class Offsets(Protocol):
     """The planner's requests to Kafka. Raises Outage if Kafka does not answer."""
@@ -65,6 +68,9 @@ class KafkaPlanner:
         self._places: frozenset[Place] = frozenset()
         self._listed_s = float("-inf")
         self._held: Positions | None = None
+        self._batch = 0
+        self._turns: dict[str, int] = {}
+        """The last batch of each topic."""
         self.is_cut = False
 
     def initial_offset(self) -> str:
@@ -102,8 +108,10 @@ class KafkaPlanner:
         gone = begins.keys() - ends.keys()
         if not gone and not any(end > known[place] for place, end in ends.items()):
             return start
-        planned = limited(known, ends, self._most_records())
+        planned = limited(known, ends, self._most_records(), self._turns, max(LEAST_TOPICS, 2 * self._slots))
         self.is_cut = any(end > planned[place] for place, end in ends.items())
+        self._batch += 1
+        self._turns |= {topic: self._batch for topic, p in ends if planned[topic, p] > known[topic, p]}
         return text_of(planned)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:

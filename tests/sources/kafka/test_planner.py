@@ -25,6 +25,7 @@ class Kafka:
         self.now_s = 0.0
         self.told: list[Loss] = []
         self.is_closed = False
+        self.most = 1000
 
     def places(self) -> frozenset[Place]:
         self._look()
@@ -51,7 +52,8 @@ class Kafka:
 
     def planner(self, most: int = 1000, goes_on: bool = False) -> KafkaPlanner:
         tells = self.told.extend if goes_on else None
-        return KafkaPlanner(self, lambda: {A: 3}, lambda: most, 2, 60.0, tells, lambda: self.now_s)
+        self.most = most
+        return KafkaPlanner(self, lambda: {A: 3}, lambda: self.most, 2, 60.0, tells, lambda: self.now_s)
 
 
 def test_batches_follow_each_other_to_the_end_and_nothing_more_is_the_same_text() -> None:
@@ -142,3 +144,17 @@ def test_a_query_that_ends_leaves_no_connection_to_kafka() -> None:
     planner.latest_offset(text_of({A: 5}))
     planner.stop()
     assert kafka.is_closed
+
+
+def test_topics_that_wait_for_their_turn_come_first_in_the_next_batch() -> None:
+    topics = {(f"t{n:02}", 0): Bounds(0, 52, 52) for n in range(16)}
+    early, late = (dict.fromkeys((p for p in topics if (p[0] < "t08") is is_early), 50) for is_early in (True, False))
+    kafka = Kafka(topics)
+    planner = kafka.planner(most=32)
+    each = planner.latest_offset(text_of(dict.fromkeys(topics, 0)))
+    assert each == text_of(dict.fromkeys(topics, 2)), "every topic has a first turn"
+    kafka.most = 384
+    half = planner.latest_offset(each)
+    assert half == text_of(dict.fromkeys(topics, 2) | early) and planner.is_cut
+    assert planner.latest_offset(half) == text_of(early | late) and planner.is_cut
+    assert planner.latest_offset(text_of(early | late)) == text_of(dict.fromkeys(topics, 52)) and not planner.is_cut
