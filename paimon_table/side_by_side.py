@@ -19,7 +19,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 _ON_DISK = 4
-_IN_A_STORE = 48
+_IN_A_STORE = 64
 
 
 def waits_at_once(root: str) -> int:

@@ -209,7 +209,7 @@ class Tidier:
 
 def _at_once(table: Table) -> int:
     """The number of tables to tidy in parallel: few, because batches are more urgent. On a disk it is one."""
-    return max(1, waits_at_once(table.paths.root) // 6)
+    return max(1, waits_at_once(table.paths.root) // 8)
 
 
 def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
