@@ -41,7 +41,7 @@ def main() -> None:
     plt.rcParams.update({"font.family": "sans-serif", "axes.spines.top": False, "axes.spines.right": False})
     runs = results["runs"]
     for name, workloads in json.loads(sys.argv[3]).items():
-        save(bars([run for run in runs if run["workload"] in workloads]), directory / f"{name}.svg")
+        save(bars([run for one in workloads for run in runs if run["workload"] == one]), directory / f"{name}.svg")
     followed = [run for run in runs if run["progress"]]
     if followed:
         save(progress(followed), directory / "side-by-side-progress.svg")

@@ -52,7 +52,8 @@ class Plot:
 
 def plots_of(results: Results) -> Sequence[Plot]:
     """Those that have something to show; the first one is in the README, too, and stays small."""
-    names = list(dict.fromkeys(run.workload for run in results.runs))
+    shown = {run.workload for run in results.runs}
+    names = [name for name in (*WORKLOADS, *READS) if name in shown]
     first = [name for name in names if name in FIRST]
     more = [name for name in names if name in WORKLOADS and name not in FIRST]
     reads = [name for name in names if name in READS]
@@ -70,14 +71,8 @@ def measured_part(results: Results) -> str:
     lines = [
         f"Measured on {results.measured_on}: {machine.processor}, {machine.cores} cores, "
         f"{machine.memory_bytes / (1 << 30):.0f} GiB of memory. The broker ran on the same cores.",
+        "",
     ]
-    if results.busy >= BUSY:
-        lines += [
-            "",
-            f"**The machine was busy with other work** ({results.busy:g} processes per core at the start): compare"
-            " processor time, not events/s.",
-        ]
-    lines += [""]
     for plot in plots_of(results):
         lines += [f"![{plot.shows}](images/{plot.name}.svg)", ""]
         for name in plot.workloads:
@@ -106,6 +101,7 @@ def _workload_part(name: str, runs: Sequence[Run]) -> list[str]:
         f"{_number(topic.rows)} rows{tables} at the end. {commits}"
         + ("" if turns == 1 else f" Medians of {turns} turns."),
         "",
+        *_busy(runs),
         *_table(_WRITE_COLUMNS, runs),
     ]
 
@@ -118,7 +114,19 @@ def _read_part(name: str, runs: Sequence[Run]) -> list[str]:
         f"{_number(runs[0].cost.half_events)} rows a read, of a table of {_number(topic.rows)} rows that "
         f"{_number(topic.events)} events made." + ("" if turns == 1 else f" Medians of {turns} turns."),
         "",
+        *_busy(runs),
         *_table(_READ_COLUMNS, runs),
+    ]
+
+
+def _busy(runs: Sequence[Run]) -> list[str]:
+    busy = max(run.busy for run in runs)
+    if busy < BUSY:
+        return []
+    return [
+        f"**The machine was busy with other work** ({busy:g} processes per core at the start): compare processor time, "
+        "not events/s.",
+        "",
     ]
 
 

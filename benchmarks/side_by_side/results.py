@@ -49,6 +49,8 @@ class Run:
     cost: Cost
     progress: Sequence[tuple[float, int]]
     """Seconds since the start, events in the table."""
+    busy: float = 0.0
+    """``Results.busy`` of its session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,14 @@ class Results:
     runs: tuple[Run, ...] = ()
 
     def with_run(self, run: Run) -> Results:
-        return Results(self.machine, self.measured_on, self.busy, (*self.runs, run))
+        return replace(self, runs=(*self.runs, replace(run, busy=self.busy)))
 
     def before(self, later: Results, workloads: Collection[str]) -> Results:
-        """A session that continues with these runs, except for workloads that it runs again; the highest load
-        counts."""
+        """A session that continues with these runs, except for workloads that it runs again."""
         if self.machine != later.machine:
             raise ValueError(f"measured on another machine: {self.machine}, this is {later.machine}")
         kept = tuple(run for run in self.runs if run.workload not in workloads)
-        return replace(later, busy=max(self.busy, later.busy), runs=(*kept, *later.runs))
+        return replace(later, runs=(*kept, *later.runs))
 
     def save(self, path: Path) -> None:
         """Replace the file."""

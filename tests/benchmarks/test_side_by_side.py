@@ -435,7 +435,7 @@ def test_ratios_are_of_one_turn(tmp_path: Path) -> None:
         "83", "5.0 times as fast", "8000.0", "7 MB", "12 MB", "16.0 s"
     ]  # fmt: skip
     assert "busy" not in measured_part(again)
-    assert "busy with other work" in measured_part(replace(again, busy=1.5))
+    assert "busy with other work" in measured_part(replace(again, busy=1.5).with_run(again.runs[0]))
 
 
 def test_a_later_session_replaces_the_workloads_that_it_runs_again(tmp_path: Path) -> None:
@@ -446,7 +446,7 @@ def test_a_later_session_replaces_the_workloads_that_it_runs_again(tmp_path: Pat
     both = busy.before(later, ["uniform", "wide"]).with_run(replace(run, number=2))
 
     assert [(one.workload, one.number) for one in both.runs] == [("zipf", 1), ("uniform", 2)]
-    assert (both.measured_on, both.busy) == ("2026-11-27", 0.4)
+    assert (both.measured_on, [one.busy for one in both.runs]) == ("2026-11-27", [0.0, 0.1])
     with pytest.raises(ValueError, match="another machine"):
         busy.before(replace(later, machine=Machine("Other", 2, 24 << 30)), [])
     with pytest.raises(SystemExit, match="--add: there is no"):
