@@ -271,14 +271,10 @@ class TableRoutes:
             if name == identifier and source in self.rule_of:
                 self.rule_of[source] = self.rule_of[source].for_table(schema)
 
-    def additions(self, source: SourceTable, seen: Seen) -> Seen:
+    def additions(self, sink: TableSink, source: SourceTable, seen: Seen) -> Seen:
         """Keep only columns that the table lacks; a type guessed without knowing the table does not count."""
-        identifier = self.routes[source]
-        if identifier is None:
-            return Seen({}, None)
-        table = self.sinks[identifier].table
-        sources = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES))
-        present = {*names_decoded(self.rule_of[source], table), *sources.renamed, *sources.past}
+        sources = ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
+        present = {*names_decoded(self.rule_of[source], sink.table), *sources.renamed, *sources.past}
         return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})
 
     def topics_of(self, identifier: str) -> set[str]:

@@ -182,32 +182,32 @@ class PipelineTables:
         with_keys_first = sorted(found.items(), key=lambda item: not item[1].key_columns)
         self._routing.open_ahead(with_keys_first)
         for source, seen in with_keys_first:
-            if source not in self.routes or source in self._met:
+            is_new = source not in self.routes
+            if is_new or source in self._met:
                 self._met.setdefault(source, set()).update(seen.columns, seen.key_only, hidden[source])
-            if source not in self.routes:
+            if is_new:
                 changed |= self._routing.route(source, seen)
-                if source in self.rejections or self.is_paused(self.routes[source]):
-                    continue
-                hides = self.routes[source] is not None and self._routing.rule_of[source].columns.hides
-                if hides or self._continues_with_keys(source):
-                    continue  # decoded for the table, the records show which hidden columns and which key they have
-                seen = self._routing.additions(source, seen)
-            identifier = self.routes[source]
-            if identifier is not None and not self.is_paused(identifier):
-                with blaming(identifier):
-                    rule = self._routing.rules[identifier]
-                    of_source = self._routing.rule_of[source]
-                    if of_source.columns.hides:
-                        sink, is_first = self.sinks[identifier], self._vanished.newest(source) is None
-                        check_hidden(rule, of_source, sink, source, seen, hidden[source], is_first=is_first)
-                    stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
-                    if self._beside is None:
-                        self._encoded.note(self.sinks[identifier], rule, stored)
-                    self._encoded.note_units(self.sinks[identifier], rule, stored)
-                    if self._evolution.follow(self.sinks[identifier], rule, of_source, source, seen, now_ms()):
-                        changed = True
-                        self._routing.take_continued(identifier)
-                    changed |= self._routing.learn_key(self.sinks[identifier], source, seen)
+            identifier = self.routes.get(source)
+            if identifier is None or self.is_paused(identifier):
+                continue
+            with blaming(identifier):
+                sink, rule = self.sinks[identifier], self._routing.rules[identifier]
+                of_source = self._routing.rule_of[source]
+                if of_source.columns.hides and not is_new:
+                    is_first = self._vanished.newest(source) is None
+                    check_hidden(rule, of_source, sink, source, seen, hidden[source], is_first=is_first)
+                stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
+                if self._beside is None:
+                    self._encoded.note(sink, rule, stored)
+                self._encoded.note_units(sink, rule, stored)
+                if is_new:
+                    if of_source.columns.hides or self._continues_with_keys(source):
+                        continue  # decoded for the table, the records show which hidden columns and which key they have
+                    seen = self._routing.additions(sink, source, seen)
+                if self._evolution.follow(sink, rule, of_source, source, seen, now_ms()):
+                    changed = True
+                    self._routing.take_continued(identifier)
+                changed |= self._routing.learn_key(sink, source, seen)
         self._encoded.tell()
         return changed
 

@@ -33,8 +33,15 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [message for message in caplog.messages if "look encoded" in message]
 
 
-def test_all_tables_of_a_batch_are_told_of_in_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    tables = pipeline_tables(tmp_path, [{"match": {"table": ".*"}, "into": "lake.{table}"}])
+@pytest.mark.parametrize(
+    "words", [{}, {"columns": {"drop": ["name"]}}, {"schema_changes": {"primary_key": "new_table"}}]
+)
+def test_all_tables_of_a_batch_are_told_of_in_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, words: dict[str, Any]
+) -> None:
+    source = {"kafka": {"bootstrap_servers": "localhost:9", "topics": ["t"]}, "format": "debezium-json"}
+    rule: dict[str, object] = {"match": {"table": ".*"}, "into": "lake.{table}", **words}
+    tables = PipelineTables(shop_config(tmp_path, [rule], {"bucket": "2"}, source=source), "tidemark-shop-test")
     run(tables, tmp_path, records(*rows(1, 2)), records(*rows(3), first_offset=10))
     (message,) = told(caplog)
     for table in ("items", "other"):
