@@ -18,7 +18,7 @@ from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import with_renames
 from pipelines.tables.writable_tables import rule_plan
 from pipelines.tables.writing_scope import WritingScope
-from sinks.commit.table_sink import TableSink, rolled_back
+from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
 
 log = logging.getLogger(__name__)
@@ -104,8 +104,6 @@ class Opening:
         )
         if sink.is_hidden and self._book is not None and not known.commits and policy != "restart":
             raise outcome_unknown(table.paths.root, self._commit_user)
-        if sink.position.commit_count < known.commits:  # the pipeline began with all known commits
-            raise rolled_back(identifier, self._config.name)
         has_begun = self._own.has_begun(TableName.of(identifier))
         if self._first_own is not None and not has_begun and sink.found_batch >= self._first_own:
             raise older_copy(self._config, self._first_own - 1, identifier, sink.found_batch)

@@ -51,15 +51,6 @@ class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
 
 
-def rolled_back(identifier: str, pipeline: str) -> RolledBack:
-    """The error of a running pipeline whose commits were rolled back."""
-    return RolledBack(
-        f"table {identifier} was rolled back while pipeline {pipeline} wrote it. The pipeline restarts from its"
-        " checkpoint and catches the table up from its new position. Stop all writers of a table before you roll it"
-        " back"
-    ).without_values()
-
-
 class TableSink:
     """A target table on the driver. It commits one batch at a time; another thread may compact appended rows."""
 
@@ -82,6 +73,8 @@ class TableSink:
         ``reading`` the commits do not move the pipeline's position. ``topic_ids`` returns the ids of the topics that
         are read: positions in earlier topics of their names are not valid. ``noted`` is the position that the
         checkpoint has noted: for a table whose snapshots no longer show one.
+
+        Raises RolledBack if the table lacks commits.
         """
         self.identifier = identifier
         self.table = table
@@ -134,6 +127,7 @@ class TableSink:
         """The newest position of each pipeline, and the newest snapshot at that moment."""
         self._key_lanes: int | None = None
         self._packer = FilePacker()
+        self._check_not_rolled_back()
 
     def _take(self, newest: Position | None) -> None:
         """Continue from the newest position that the table records."""
@@ -208,14 +202,17 @@ class TableSink:
 
     def _check_not_rolled_back(self) -> None:
         """Raises RolledBack if the table lost commits that the sink continued from: their rows would stay missing."""
-        own = self._own
+        own, table = self._own, self.table
         newest = own.look(self._commit.state.snapshot)
         count = 0 if newest is None else newest.commit_count
-        if own.is_hidden or count >= self.position.commit_count:
+        if own.is_hidden or count >= max(self.position.commit_count, self._noted.commit_count):
             return
-        table = self.table
         if TableFiles(table.io, table.paths).created_ms() == table.created_ms:
-            raise rolled_back(self.identifier, self._pipeline)
+            raise RolledBack(
+                f"table {self.identifier} was rolled back while pipeline {self._pipeline} wrote it. The pipeline"
+                " restarts from its checkpoint and catches the table up from its new position. Stop all writers of a"
+                " table before you roll it back"
+            ).without_values()
 
     def _check_alone(self, newest: Position | None) -> None:
         """Raises RunTwice if another checkpoint of the pipeline has committed since this one began."""
