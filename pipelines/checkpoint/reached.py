@@ -29,9 +29,9 @@ class Reached:
     after: NonNegativeInt = 0
     """The table's newest snapshot then, if others commit to the table too: those of the slice come after it."""
 
-    def done(self, end: str, at_ms: int, after: int = 0) -> Reached:
+    def done(self, end: str, at_ms: int) -> Reached:
         """Behind that slice, which ended at ``end``."""
-        return Reached(end, self.number + 1, at_ms, after=after)
+        return Reached(end, self.number + 1, at_ms)
 
     def moved(self, places: Mapping[Place, int | None]) -> Reached:
         """With other positions in partitions of Kafka, see ``Book.move``."""

@@ -34,20 +34,6 @@ def decode_target(
     ``limits`` say how to treat columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
     without their neighbours, so nothing shows which rows came before a TRUNCATE.
     """
-    target = _plain_target(sink, source, rule, of_table, limits, is_retry=is_retry)
-    return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
-
-
-def _plain_target(
-    sink: TableSink,
-    source: SourceTable,
-    rule: TargetRule,
-    of_table: TargetRule,
-    limits: Mapping[str, Any],
-    *,
-    is_retry: bool,
-) -> DecodeTarget:
-    """The target in the columns of the table."""
     truncate = rule.schema_changes.truncate or "pause"
     table = sink.table
     traits, row_key = table.write_traits, rule.row_key(table.schema.primary_keys)
@@ -64,7 +50,7 @@ def _plain_target(
         earlier=() if before is None or is_stated else before.earlier,
         begin={} if before is None or is_retry else before.begin_in(source.topic, sink.topic_ids),
     )
-    return DecodeTarget(
+    target = DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
         primary_key=row_key,
         emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
@@ -95,6 +81,7 @@ def _plain_target(
         tells_schemas=tells_schemas or bool(names.renamed or names.past),
         **limits,
     )
+    return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
 
 
 def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
