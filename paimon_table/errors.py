@@ -140,8 +140,8 @@ class Outage(SinkUnavailable):
     public_words = "storage or source does not answer"
 
 
-class LocalDiskFull(SinkUnavailable):
-    """This machine has no space for local files, which all tables need: free some space."""
+class MachineFailure(SinkUnavailable):
+    """The machine lacks what all tables need: disk space (local or of the warehouse), open files, memory."""
 
 
 class MalformedRecord(TidemarkError):

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 
-from paimon_table.errors import WHERE_MORE, LocalDiskFull, Outage, SinkUnavailable
+from paimon_table.errors import WHERE_MORE, MachineFailure, Outage, SinkUnavailable
 from paimon_table.storage.s3_errors import NO_LOGIN
 
 _PASSING = frozenset(
@@ -33,6 +33,7 @@ _OF_STORES = re.compile(
 """Arrow's errors if an object store does not answer, or asks to slow down."""
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_OF_THE_MACHINE = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 _REMEDIES = {
     errno.ENOSPC: "free some space there, then start again",
@@ -50,7 +51,8 @@ _OTHER_REMEDY = "check the path, the access, the free space and the connection"
 
 
 def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
-    """The error for users: an Outage if a retry may succeed without any other action."""
+    """The error for users: an Outage if a retry may succeed without any other action, a MachineFailure if
+    no table can be written."""
     # The error's text has the path, which contains partitions; in Arrow's errors even ``strerror`` has it.
     words = os.strerror(error.errno) if error.errno else type(error).__name__
     if passes(error):
@@ -59,15 +61,16 @@ def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
     remedy = _LOGIN_REMEDY if NO_LOGIN in str(error) else _REMEDIES.get(_number(error))
     what = what or ("storage cannot be read or written" if remedy else "storage does not answer as expected")
     remedy = remedy or _OTHER_REMEDY
-    return SinkUnavailable(f"{what}: {error}; {remedy}").without_values(f"{what}: {words}; {remedy}")
+    kind = MachineFailure if is_of_machine(error) else SinkUnavailable
+    return kind(f"{what}: {error}; {remedy}").without_values(f"{what}: {words}; {remedy}")
 
 
 def local_failure(what: str, directory: object, needs: str, error: OSError) -> SinkUnavailable:
-    """The error for a local file that cannot be written: a LocalDiskFull if it concerns every table."""
+    """The error for a local file that cannot be written: a MachineFailure if it concerns every table."""
     number = _number(error)
     text = f"{what} cannot be written to {directory} ({os.strerror(number) if number else error}); {needs}"
     if number in _NO_ROOM:
-        return LocalDiskFull(
+        return MachineFailure(
             f"{text}: free some space there, or set another directory (spark.local.dir), then start again"
         ).without_values()
     return SinkUnavailable(text)
@@ -87,6 +90,11 @@ def passes(error: OSError) -> bool:
     """Whether the failure is transient: the storage is throttled, restarted or not reachable."""
     is_of_kind = isinstance(error, TimeoutError | ConnectionError) or _number(error) in _PASSING
     return is_of_kind or _OF_STORES.search(str(error)) is not None
+
+
+def is_of_machine(error: OSError) -> bool:
+    """Whether memory, open files or disk space ran out, or the file system has become read-only."""
+    return _number(error) in _OF_THE_MACHINE
 
 
 def _number(error: OSError) -> int:

@@ -10,15 +10,15 @@ from paimon_table.errors import (
     Action,
     BrokenInvariant,
     LanesDoNotFit,
-    LocalDiskFull,
+    MachineFailure,
     Outage,
     RolledBack,
     SchemaChangeRefused,
     SinkUnavailable,
     TidemarkError,
 )
+from paimon_table.storage.outages import is_of_machine, passes
 from pipelines.tables.observed_columns import Seen
-from sinks.write.bucket_task import is_of_machine
 from sources.changes import SourceTable
 
 
@@ -104,7 +104,7 @@ def way_on(table: str, *, is_asked: bool = False) -> str:
     return f"Fix that first; then {resume}, or a restart, catches it up. No record is lost"
 
 
-_OF_ALL = (BrokenInvariant, LanesDoNotFit, LocalDiskFull, Outage, RolledBack, TableContinued)
+_OF_ALL = (BrokenInvariant, LanesDoNotFit, MachineFailure, Outage, RolledBack, TableContinued)
 
 
 def is_of_table(error: BaseException) -> bool:
@@ -118,7 +118,7 @@ def is_of_table(error: BaseException) -> bool:
     """
     if isinstance(error, TidemarkError):
         return not isinstance(error, _OF_ALL)
-    return isinstance(error, OSError) and not is_of_machine(error)
+    return isinstance(error, OSError) and not passes(error) and not is_of_machine(error)
 
 
 @contextmanager

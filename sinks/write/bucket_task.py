@@ -7,7 +7,6 @@ all rows to level 0 first, so that the driver can publish them. Compactions with
 
 from __future__ import annotations
 
-import errno
 import pickle
 import threading
 import time
@@ -30,10 +29,10 @@ from paimon_table import (
     open_assigner,
     open_writer,
 )
-from paimon_table.errors import LocalDiskFull, Outage, TidemarkError
+from paimon_table.errors import MachineFailure, Outage, TidemarkError
 from paimon_table.side_by_side import side_by_side, waits_at_once
 from paimon_table.step_times import take_seconds
-from paimon_table.storage.outages import passes, storage_failure
+from paimon_table.storage.outages import is_of_machine, passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
 from sinks import faults
 from sinks.exchange.blob import REPORT, Blob, from_record_batch
@@ -51,17 +50,7 @@ SMALL_BYTES = 2 << 20
 _BESIDE_BYTES = 8 * SMALL_BYTES
 """The most bytes that are written in parallel; memory use is a few times as high."""
 
-_OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
-
-
-def is_of_machine(error: OSError) -> bool:
-    """Whether a failure of storage concerns every table.
-
-    It does if storage does not answer, the file system has become read-only, or memory, open files or disk space ran
-    out.
-    """
-    return passes(error) or error.errno in _OF_THE_MACHINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +113,7 @@ class WriteTask:
             return pickle.dumps(work())
         except Outage:
             raise
-        except LocalDiskFull as error:
+        except MachineFailure as error:
             raise error.told(f"{place}: {error}") from error
         except TidemarkError as error:
             return pickle.dumps(Failed(error.told(f"{place}: {error}"), target_index))

@@ -15,7 +15,7 @@ from paimon_table.errors import (
     ConfigError,
     CorruptFile,
     LanesDoNotFit,
-    LocalDiskFull,
+    MachineFailure,
     MalformedRecord,
     Outage,
     RolledBack,
@@ -38,7 +38,7 @@ EXPECTED: dict[type[TidemarkError], Action] = {
     RolledBack: Action.RETRY,
     SchemaChangeRefused: Action.QUARANTINE,
     SinkUnavailable: Action.RETRY,
-    LocalDiskFull: Action.RETRY,
+    MachineFailure: Action.RETRY,
     Outage: Action.RETRY,
     UnsupportedFeature: Action.FIX_REQUEST,
 }

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from paimon_table.bucket_assignment.bucket_assigner import open_assigner
-from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit, LocalDiskFull
+from paimon_table.errors import CommitConflict, ConfigError, LanesDoNotFit, MachineFailure
 from paimon_table.key_index.stored_keys import key_magnitudes
 from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.storage.memory_io import MemoryFileIO
@@ -58,7 +58,7 @@ def test_an_index_of_keys_without_room_is_told_as_that(tmp_path: Path, monkeypat
     table, rows = cross_table(), [["+I", "a", key, key] for key in range(3)]
     TableDriver(table, tmp_path / "one", "one").commit(rows)
     monkeypatch.setattr("paimon_table.lookup.cache.LookupFileWriter.append", write)
-    with pytest.raises(LocalDiskFull, match=r"the index of keys cannot be written.*for all their keys.*local\.dir"):
+    with pytest.raises(MachineFailure, match=r"the index of keys cannot be written.*for all their keys.*local\.dir"):
         TableDriver(table, tmp_path / "another", "another").commit(rows)
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.data_files.bucket_files import row_schema
-from paimon_table.errors import BrokenInvariant, LocalDiskFull
+from paimon_table.errors import BrokenInvariant, MachineFailure
 from paimon_table.lookup.cache import LookupCache
 from paimon_table.lookup.lookup_file import BrokenLookupFile, KeyWords, LookupFile, LookupFileWriter, ProbeKeys
 from paimon_table.merge.sort import KeyOrder
@@ -237,7 +237,7 @@ def test_a_full_disk_is_told_with_the_directory(tmp_path: Path, monkeypatch: pyt
 
     rows = _rows(_INT, [(1,)])
     monkeypatch.setattr("paimon_table.lookup.cache.LookupFileWriter.append", write)
-    with pytest.raises(LocalDiskFull, match=rf"{tmp_path} \(No space left on device\).*free some space there"):
+    with pytest.raises(MachineFailure, match=rf"{tmp_path} \(No space left on device\).*free some space there"):
         LookupCache(str(tmp_path)).build("t/a", _words(_INT), rows.schema, [rows])
     assert _names(tmp_path) == []
 

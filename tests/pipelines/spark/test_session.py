@@ -131,7 +131,7 @@ def test_every_error_of_ours_in_a_task_is_the_same_on_the_driver(name: str) -> N
     [
         (
             "OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device",
-            SinkUnavailable,
+            MachineFailure,
             r"storage .* No space left on device; free some space there",
         ),
         (

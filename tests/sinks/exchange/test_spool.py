@@ -157,7 +157,7 @@ def test_the_driver_does_not_wait_for_tasks_that_have_ended(tmp_path: Path) -> N
 
 FULL = """
 import resource, sys
-from paimon_table.errors import LocalDiskFull
+from paimon_table.errors import MachineFailure
 from sinks.exchange.spool import SMALLEST_BYTES, Spool
 from tests.sinks.exchange.test_spool import ROWS, blob
 spool = Spool.open(sys.argv[1])
@@ -165,7 +165,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 for left in (lambda: spool.put([blob(ROWS)]), lambda: spool.give("plan", bytes(SMALLEST_BYTES))):
     try:
         left()
-    except LocalDiskFull as error:
+    except MachineFailure as error:
         print(error)
 """
 

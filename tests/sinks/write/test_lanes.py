@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_table.bucket_assignment.lanes import Lane
-from paimon_table.errors import LocalDiskFull
+from paimon_table.errors import MachineFailure
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
@@ -81,9 +81,9 @@ def test_a_local_disk_without_room_ends_the_job_and_pauses_no_table(tmp_path: Pa
     task = WriteTask(4, (sink(table(MemoryDisk(), bucket="2")).target(4, None),), str(tmp_path))
 
     def fails() -> WriteResult:
-        raise LocalDiskFull("a lookup file cannot be written to /local")
+        raise MachineFailure("a lookup file cannot be written to /local")
 
-    with pytest.raises(LocalDiskFull, match=r"table lake\.t, bucket 1: a lookup file cannot be written") as raised:
+    with pytest.raises(MachineFailure, match=r"table lake\.t, bucket 1: a lookup file cannot be written") as raised:
         task.answer(0, 1, fails)
     assert not is_of_table(raised.value)
 
