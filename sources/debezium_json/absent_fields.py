@@ -5,15 +5,18 @@ A NULL stays NULL, whatever the DEFAULT is. Kafka Connect's converters write eve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.debezium_json.envelopes import unwrapped
-from sources.debezium_json.record_shapes import RecordShape
+from sources.debezium_json.record_shapes import Envelopes, RecordShape
 from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import DELETE, Events, image_column, is_null, present, row_objects
 from sources.json_changes.embedded_schema import EmbeddedSchema
@@ -32,6 +35,7 @@ def with_defaults(
         else {n: c.default for n, c in schema.by_name.items() if c.has_default}
     )
     absent: dict[int, dict[str, Any]] = {}
+    rows: dict[int, Mapping[str, Any]] = {}
     for name, _ in target.columns:
         if name not in defaults:
             continue
@@ -39,10 +43,11 @@ def with_defaults(
         indices = np.flatnonzero(missing)
         if not len(indices):
             continue
-        texts = outcome.values_at(events.positions[indices])
-        named = np.asarray(pc.match_substring(texts, f"{json_text(name)}:"))
+        named = _surely_named(outcome.values_at(events.positions[indices]), name, shape)
         for index in indices[~named].tolist():
-            if name not in _row(outcome, int(events.positions[index]), shape):
+            if index not in rows:
+                rows[index] = _row(outcome, int(events.positions[index]), shape)
+            if name not in rows[index]:
                 absent.setdefault(index, {})[name] = defaults[name]
     if not absent:
         return events
@@ -50,6 +55,17 @@ def with_defaults(
     for index, values in absent.items():
         after[index] = {**(after[index] or {}), **values}
     return replace(events, before=[*row_objects(events.before)], after=after, images=None)
+
+
+def _surely_named(texts: pa.Array, name: str, shape: RecordShape) -> npt.NDArray[np.bool_]:
+    """Marks texts whose row has the field for certain: its name follows the start of the row, before any other object.
+
+    No text value contains a quoted name with a colon, since JSON escapes its quotes.
+    """
+    start = f'"{"after" if isinstance(shape, Envelopes) else "payload"}"\\s*:'
+    is_only = pc.equal(pc.count_substring_regex(texts, start), 1)
+    in_row = pc.match_substring_regex(texts, start + r"\s*\{[^{}]*" + re.escape(f"{json_text(name)}:"))
+    return np.asarray(pc.and_(is_only, in_row))
 
 
 def _row(outcome: Outcome, position: int, shape: RecordShape) -> Mapping[str, Any]:

@@ -301,6 +301,32 @@ def test_embedded_schemas_are_used_in_any_layout(order: tuple[str, str]) -> None
     assert seen.columns[1] == ObservedColumn("v", parse_type("STRING"))
 
 
+@pytest.mark.parametrize("order", [("schema", "payload"), ("payload", "schema")])
+@pytest.mark.parametrize(
+    ("old", "row", "stored"),
+    [
+        ({"id": 1, "name": "old"}, {"id": 1}, "d"),
+        (None, {"id": 1, "s": {"name": 1}}, "d"),
+        (None, {"id": 1, "s": {"after": {"name": 1}}}, "d"),
+        (None, {"id": 1, "s": {"x": 1}, "name": None}, None),
+        (None, {"id": 1, "name": None}, None),
+    ],
+)
+def test_only_a_field_of_the_row_itself_keeps_the_default_away(
+    order: tuple[str, str], old: Json | None, row: Json, stored: str | None
+) -> None:
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "string", "optional": True, "name": "any.Name", "default": "d", "field": "name"},
+    ]
+    image = {"type": "struct", "fields": fields, "optional": True, "field": "after"}
+    schema = {"type": "struct", "fields": [{**image, "field": "before"}, image, {"type": "string", "field": "op"}]}
+    parts = {"schema": schema, "payload": event("u", old, row)}
+    batch = records([{name: parts[name] for name in order}])
+
+    assert kinds_and(decode(batch, target(id="INT", name="STRING")), "name") == [("+U", stored, 100)]
+
+
 def test_large_batches_with_every_kind_of_number_take_the_vectorised_path() -> None:
     goal = target(id="BIGINT", n="DECIMAL(10, 2)", d="DOUBLE", t="TIMESTAMP_LTZ(6)", b="BYTES", s="STRING")
     row = {"n": 12.5, "d": 1, "t": "2024-02-29T12:34:56.789012Z", "b": "AQ==", "s": None}
