@@ -5,13 +5,11 @@ A NULL stays NULL, whatever the DEFAULT is. Kafka Connect's converters write eve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,6 +34,7 @@ def with_defaults(
     )
     absent: dict[int, dict[str, Any]] = {}
     rows: dict[int, Mapping[str, Any]] = {}
+    flat: pa.Array | None = None
     for name, _ in target.columns:
         if name not in defaults:
             continue
@@ -43,8 +42,10 @@ def with_defaults(
         indices = np.flatnonzero(missing)
         if not len(indices):
             continue
-        named = _surely_named(outcome.values_at(events.positions[indices]), name, shape)
-        for index in indices[~named].tolist():
+        if flat is None:
+            flat = _flat_rows(outcome.values_at(events.positions), shape)
+        named = pc.fill_null(pc.match_substring(flat.take(pa.array(indices)), f"{json_text(name)}:"), False)
+        for index in indices[~np.asarray(named)].tolist():
             if index not in rows:
                 rows[index] = _row(outcome, int(events.positions[index]), shape)
             if name not in rows[index]:
@@ -57,15 +58,14 @@ def with_defaults(
     return replace(events, before=[*row_objects(events.before)], after=after, images=None)
 
 
-def _surely_named(texts: pa.Array, name: str, shape: RecordShape) -> npt.NDArray[np.bool_]:
-    """Marks texts whose row has the field for certain: its name follows the start of the row, before any other object.
+def _flat_rows(texts: pa.Array, shape: RecordShape) -> pa.Array:
+    """The beginning of each row up to its first inner object, as text; NULL if it cannot be told from other parts.
 
-    No text value contains a quoted name with a colon, since JSON escapes its quotes.
+    A field whose name is in it is in the row: JSON escapes quotes inside of a value.
     """
     start = f'"{"after" if isinstance(shape, Envelopes) else "payload"}"\\s*:'
-    is_only = pc.equal(pc.count_substring_regex(texts, start), 1)
-    in_row = pc.match_substring_regex(texts, start + r"\s*\{[^{}]*" + re.escape(f"{json_text(name)}:"))
-    return np.asarray(pc.and_(is_only, in_row))
+    found = pc.extract_regex(texts, start + r"\s*\{(?P<row>[^{}]*)")
+    return pc.if_else(pc.equal(pc.count_substring_regex(texts, start), 1), pc.struct_field(found, "row"), None)
 
 
 def _row(outcome: Outcome, position: int, shape: RecordShape) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from paimon_table.errors import (
     BrokenInvariant,
     ConfigError,
+    MachineFailure,
     MalformedRecord,
     SinkUnavailable,
     TidemarkError,
