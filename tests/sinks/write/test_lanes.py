@@ -18,6 +18,7 @@ from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
 from paimon_table.storage.memory_io import MemoryDisk
+from paimon_table.storage.outages import storage_failure
 from pipelines.tables.table_failure import is_of_table
 from sinks.exchange.blob import Blob, encode_rows
 from sinks.write import bucket_task
@@ -99,3 +100,4 @@ def test_what_meets_every_table_ends_the_job_and_names_the_bucket(tmp_path: Path
         task.answer(0, 1, fails)
     assert raised.value.errno == number
     assert not is_of_table(raised.value)
+    assert not is_of_table(storage_failure(raised.value)), "the driver has told it by then"
