@@ -53,11 +53,12 @@ def merged(
 ) -> dict[SourceTable, Seen]:
     """One entry per source table, in the order first seen; a column seen by several tasks has one type.
 
-    Of several message keys the oldest counts. If the table ``takes_one_key``, the columns of other keys are left out.
+    Of several message keys the oldest one of a row counts: deletes show no table. If the table ``takes_one_key``, the
+    columns of other keys are left out.
     """
     given = list(observations)
     oldest: dict[SourceTable, tuple[str, ...]] = {}
-    for observation in sorted(given, key=lambda one: one.timestamp_ms):
+    for observation in sorted(given, key=lambda one: (not one.has_rows, one.timestamp_ms)):
         if observation.key_columns:
             oldest.setdefault(observation.source, observation.key_columns)
     found: dict[SourceTable, tuple[ObservedColumn, ...]] = {}

@@ -138,10 +138,10 @@ def _observed(form: TableFormat[P], source: SourceTable, parts: Sequence[P]) -> 
 def _reject(form: TableFormat[P], source: SourceTable, rejection: Rejection, parts: Sequence[P]) -> None:
     """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
     if rejection.is_unmade:
-        seen = _observed(form, source, parts)
-        if seen.columns:
-            form.outcome.observe(seen)
-        if seen.columns and seen.has_rows and rejection.is_empty:
+        seen = [one for of_key in _by_key(form, parts) if (one := _observed(form, source, of_key)).columns]
+        for one in seen:
+            form.outcome.observe(one)
+        if rejection.is_empty and any(one.has_rows for one in seen):
             # They create the table, or give another reason.
             form.outcome.count(unknown_tables=sum(len(part.ops) for part in parts))
             return
@@ -198,8 +198,10 @@ def _with_fit_keys(form: TableFormat[P], source: SourceTable, target: DecodeTarg
         fit &= ~mask
         if rule.is_earlier(fields):
             mask = _late(form, rule, part, mask)
-            if not mask.any():
-                continue
+        elif fields and rule.is_followed:
+            mask = _from_first_row(form, part, mask)
+        if not mask.any():
+            continue
         first = int(np.argmax(mask))
         if not fields:
             reason = form.unusable_key(fields, rule, primary_key)
@@ -229,6 +231,22 @@ def _late(form: TableFormat[P], rule: KeyRule, part: P, mask: Mask) -> Mask:
     stored = mask & (np.asarray(form.outcome.offsets)[part.positions] < rule.begin.get(form.partition, 0))
     form.outcome.count(already_stored=int(stored.sum()))
     return mask & ~stored
+
+
+def _from_first_row(form: TableFormat[P], part: P, mask: Mask) -> Mask:
+    """Those of the records from the first one with a row on: only this one shows the columns of a table.
+
+    A new table would have nothing for the deletes before it.
+    """
+    is_row = mask & (part.ops != DELETE)
+    is_before = mask & (np.cumsum(is_row) == 0)
+    for index in np.flatnonzero(is_before).tolist():
+        event = form.event(part, index)
+        if isinstance(event, MalformedRecord):
+            form.outcome.quarantine(int(part.positions[index]), str(event))
+        else:
+            form.outcome.count(without_table=1)
+    return mask & ~is_before
 
 
 def _earlier_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:

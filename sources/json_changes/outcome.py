@@ -173,6 +173,8 @@ class Outcome:
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=merged_keys(seen.key_columns, observation.key_columns),
                 key_only=merged((seen.key_only, observation.key_only)),
+                has_rows=seen.has_rows or observation.has_rows,
+                timestamp_ms=min(seen.timestamp_ms, observation.timestamp_ms),
                 shapes=seen.shapes | observation.shapes,
             )
         self._observations.pop(at, None)
