@@ -109,7 +109,9 @@ def computed_lines(rule: TableRule) -> Iterator[str]:
         if stated is not None:
             told = sql(stated)
         elif waits:
-            told = f"(type known after the first records, or once {', '.join(waits)} is declared under columns.types)"
+            is_stated = any(rule.columns.rename.get(name, name) in rule.columns.named_types for name in waits)
+            remedy = "" if is_stated else f", or once {', '.join(waits)} is declared under columns.types"
+            told = f"(type known after the first records{remedy})"
         else:
             told = sql(typed(name, text, types))
         yield f"{name} {told} = {text}"

@@ -66,7 +66,15 @@ class Layout:
             column, mask = masks[name]
             return mask_type(column, mask if isinstance(mask, str) else type(mask).__name__, self.types[column])
         text = self.rule.columns.expressions[name]
-        return typed(f"columns: {name}: {text}", text, self.types)
+        return typed(self.place_of(name), text, self.types)
+
+    def place_of(self, name: str) -> str:
+        """The expression of a computed column in the file, for errors."""
+        return f"rule into {self.rule.into}: columns: {name}: {self.rule.columns.expressions[name]}"
+
+    @property
+    def where_place(self) -> str:
+        return f"rule into {self.rule.into}: where: {self.rule.where}"
 
     def lacking(self, name: str) -> tuple[str, ...]:
         """Names in the expression of a computed column that are not known columns."""
@@ -174,10 +182,9 @@ class Layout:
         for missing, place in {**self.unfed, **stops}.items():
             is_null = next((name for name in shown if name.lower() == missing.lower()), None)
             if is_null is not None:
-                raise SchemaChangeRefused(
-                    f"rule into {self.rule.into}: {place}: column {is_null!r} has only NULL so far, so its type "
-                    f"is unknown: declare it under columns.types, such as `{is_null}: STRING`"
-                ).without_values()
+                columns = self.rule.columns
+                named = is_null if columns.leaves_out(is_null) else columns.rename.get(is_null, is_null)
+                raise only_null(f"rule into {self.rule.into}: {place}", is_null, f"{named}: STRING")
             if missing not in stops:
                 continue
             if (moment := of_the_moment(missing)) is not None:
@@ -188,6 +195,14 @@ class Layout:
                 f" if the column will appear later, declare its type under columns.types. They have:"
                 f" {', '.join(self.types) or 'none'}"
             )
+
+
+def only_null(place: str, column: str, declared: str) -> SchemaChangeRefused:
+    """The failure of a table whose rule needs a column without a type so far; ``declared`` is a remedy."""
+    return SchemaChangeRefused(
+        f"{place}: column {column!r} has only NULL so far, so its type is unknown: declare it under columns.types, "
+        f"such as `{declared}`"
+    ).without_values()
 
 
 def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType | None] | None = None) -> Layout:
@@ -203,7 +218,7 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         if source is not None:
             types[source] = f.type
     for name, t in (seen or {}).items():
-        if t is None and name in columns.replace:
+        if t is None and name in (*columns.replace, *columns.mask):
             t = rule.column_types.get(columns.rename.get(name, name))
         if t is None or name in declared:
             continue
@@ -238,7 +253,7 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
     for name, t in seen.items():
         stored = columns.stored_as(name)
         declared = rule.declared([stored]).get(stored) if stored is not None else types.get(name)
-        if t is None and name in columns.replace:
+        if t is None and name in (*columns.replace, *columns.mask):
             declared = rule.column_types.get(columns.rename.get(name, name))
         if declared is not None or t is not None:
             types[name] = (declared or t or types[name]).with_nullable(True)

@@ -222,13 +222,13 @@ class Evolution:
         _ = layout.computed
         types = layout_of(rule.for_table(before), before).types
         for name, text in rule.columns.expressions.items():
-            check_meaning(f"columns: {name}: {text}", text, types, layout.types)
+            check_meaning(layout.place_of(name), text, types, layout.types)
         if rule.where is not None:
-            check_meaning(f"where: {rule.where}", rule.where, types, layout.types)
+            check_meaning(layout.where_place, rule.where, types, layout.types)
         if rule.where is not None and not layout.all_lacking:
             from sources.expressions.computed import condition
 
-            condition(f"where: {rule.where}", rule.where, layout.types)
+            condition(layout.where_place, rule.where, layout.types)
 
     def drop(self, sink: TableSink, source: SourceTable, ends: Mapping[str, Mapping[str, int]], now_ms: int) -> None:
         """Drop columns that the source lacks from these offsets on. Raises SchemaChangeRefused if one must stay."""

@@ -13,6 +13,7 @@ from paimon_table.types import DataType, Root
 from pipelines.config.history_rules import partition_problem
 from pipelines.config.own_columns import name_of_own
 from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_layout import only_null
 from pipelines.tables.observed_columns import Seen
 from sinks.exchange.version_columns import HISTORY_OPTION, VersionColumns
 from sources.changes import SourceTable
@@ -38,7 +39,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
         )
     types = own | types
     _check_key(source, identifier, seen, primary_key, rule, types)
-    _check_named_columns(source, identifier, rule, types)
+    _check_named_columns(source, identifier, rule, types, shown)
     declared = (name for name in rule.column_types if name not in shown)
     ordered = [*dict(rule.event_columns), *shown, *declared, *dict(rule.columns_behind)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
@@ -81,6 +82,8 @@ def _check_key(
     missing = missing or next((name for name in rule.partition_by if name not in types), None)
     if missing is None:
         return
+    if missing in seen.columns:
+        raise only_null(f"table {identifier}: partition_by", missing, f"{missing}: STRING")
     close = nearest(missing, brought)
     hint = f" (did you mean {close!r}?)" if close else ""
     declared = ". Declaring its type under columns.types is not enough" if missing in rule.column_types else ""
@@ -135,10 +138,14 @@ def primary_key_of(rule: TargetRule, seen: Seen) -> tuple[str, ...]:
     return () if rule.on_change is not None else rule.primary_key or tuple(seen.key_columns or ())
 
 
-def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:
+def _check_named_columns(
+    source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str], shown: Collection[str]
+) -> None:
     """Options of a new table may name columns that appear later only if the rule declares them."""
     for option, value in rule.options.items():
         for column in columns_named_by(option, value):
+            if column in shown and column not in known:
+                raise only_null(f"table {identifier}: option {option!r}", column, f"{column}: BIGINT")
             if column not in known:
                 raise ConfigError(
                     f"table {identifier}: option {option!r} names column {column!r}, which the first events of"

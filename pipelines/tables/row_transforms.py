@@ -41,7 +41,7 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, target: Decod
     return Transform(
         columns=tuple(columns),
         primary_key=rule.row_key(schema.primary_keys),
-        where=None if rule.where is None else condition(f"where: {rule.where}", rule.where, layout.types),
+        where=None if rule.where is None else condition(layout.where_place, rule.where, layout.types),
         leaving=leaving,
         has_whole_before=rule.before == "full",
         wants_update_before=traits.wants_update_before,
@@ -66,7 +66,7 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
         how: Any = mask.show_last if isinstance(mask, LastCharacters) else "redact"
         return masked_column(column, how, mask_key_of(rule, column), layout.types, t)
     text = rule.columns.expressions[name]
-    return computed_column(f"columns: {name}: {text}", text, layout.types, t)
+    return computed_column(layout.place_of(name), text, layout.types, t)
 
 
 def tells_events(rule: TargetRule, transform: Transform) -> bool:

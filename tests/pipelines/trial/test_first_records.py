@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.trial.trial_pipeline import TrialPipeline
 from sources.changes import RECORD_SCHEMA
@@ -76,6 +77,60 @@ def test_a_column_with_only_null_pauses_its_table_alone(
 
     assert "column 'note' has only NULL so far" in trial.pipeline.paused["lake.t"]
     assert (trial.rows("lake.o"), len(trial.pipeline.paused)) == ([{"id": 1}], 1)
+
+
+ACROSS_PARTITIONS = {"partition_by": ["note"], "primary_key": ["id"], "options": {"bucket": "-1"}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "remedy"),
+    [
+        ({"options": {"sequence.field": "note"}}, "note: BIGINT"),
+        (ACROSS_PARTITIONS, "note: STRING"),
+        ({"columns": {"rename": {"note": "memo"}}, "where": "note <> 'zz'"}, "memo: STRING"),
+    ],
+    ids=["order", "partition", "renamed"],
+)
+def test_a_rule_that_needs_the_column_works_once_its_type_is_declared(
+    tmp_path: Path, rule: dict[str, Any], remedy: str
+) -> None:
+    nulls = (change("c", {"id": 7}, {"id": 7, "note": None}), OTHER)
+    trial = Trial(tmp_path, rule)
+    trial.take(*nulls)
+    assert "column 'note' has only NULL so far, so its type is unknown: declare it under columns.types, such as" in (
+        told := trial.pipeline.paused["lake.t"]
+    )
+    assert told.endswith(f"`{remedy}`")
+    assert (trial.rows("lake.o"), [*trial.pipeline.paused]) == ([{"id": 1}], ["lake.t"])
+
+    name, t = remedy.split(": ")
+    typed = Trial(tmp_path / "typed", {**rule, "columns": {**rule.get("columns", {}), "types": {name: t}}})
+    typed.take(*nulls, change("c", {"id": 8}, {"id": 8, "note": 5}))
+    assert (typed.pipeline.paused, 8 in [row["id"] for row in typed.rows("lake.t")]) == ({}, True)
+
+
+@pytest.mark.parametrize("rule", [{"where": "note IS NOT NULL OR id < 9"}, {"columns": {"add": {"m": "note IS NULL"}}}])
+@pytest.mark.parametrize("mask", ["redact", {"show_last": 1}])
+def test_a_declared_type_of_a_masked_column_counts_for_expressions(
+    tmp_path: Path, rule: dict[str, Any], mask: Any
+) -> None:
+    columns = {**rule.get("columns", {}), "types": {"note": "STRING"}, "mask": {"note": mask}}
+    trial = Trial(tmp_path, {**rule, "columns": columns})
+
+    for row_id, value in ((7, None), (8, 15)):
+        trial.take(change("c", {"id": row_id}, {"id": row_id, "note": value}))
+
+    hidden = "***" if mask == "redact" else "*5"
+    assert [(row["id"], row["note"], row.get("m")) for row in trial.rows("lake.t")] == (
+        [(7, None, True), (8, hidden, False)] if "add" in columns else [(7, None, None), (8, hidden, None)]
+    )
+    assert trial.pipeline.paused == {}
+
+
+@pytest.mark.parametrize("rule", [{"where": "id + note > 1"}, {"columns": {"add": {"m": "id + note"}}}])
+def test_an_expression_that_does_not_fit_the_types_is_named_with_its_rule(tmp_path: Path, rule: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^rule into lake.t: (where|columns: m): id \+ note"):
+        Trial(tmp_path, rule).take(change("c", {"id": 7}, {"id": 7, "note": "a"}))
 
 
 @pytest.mark.parametrize("rule", [{}, {"where": "note <> 'zz'"}], ids=["plain", "where"])
