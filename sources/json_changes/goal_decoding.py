@@ -239,7 +239,7 @@ def _from_first_row(form: TableFormat[P], part: P, mask: Mask) -> Mask:
     A new table would have nothing for the deletes before it.
     """
     is_row = mask & (part.ops != DELETE)
-    is_before = mask & (np.cumsum(is_row) == 0)
+    is_before: Mask = mask & (np.cumsum(is_row) == 0)
     for index in np.flatnonzero(is_before).tolist():
         event = form.event(part, index)
         if isinstance(event, MalformedRecord):
