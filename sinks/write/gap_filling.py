@@ -243,8 +243,14 @@ class Histories:
             self._stored[key] = next(iter(self._look_up([key]).values()), None)
         return self._stored[key]
 
+    def is_live(self, key: Key) -> bool:
+        """Whether the table has a row of the key before the batch that is not marked as deleted."""
+        row = self.current(key)
+        return row is not None and (self._deleted_at is None or row[self._deleted_at] is None)
+
     def former(self, key: Key) -> Values | None:
-        """A deleted row as it moved to another key, else as an earlier snapshot has it; None if neither exists."""
+        """A deleted row as it moved to another key, else as the newest snapshot with a row of the key has it; None if
+        neither exists. A row that is marked as deleted counts as the second."""
         if key in self._departed:
             return self._departed[key]
         found = row_values(self._former_rows(self._key_table([key])))
@@ -444,8 +450,8 @@ class GapFiller:
         """The value of a column in the row that moved from ``old_key`` to ``new_key`` for the nth time in this batch.
 
         If the table has a row that ended at that time, this row counts, because the old key may already have another
-        row. If the delete is not in this batch, it is in a later one. Or it was in an earlier one, and the table no
-        longer has the row.
+        row. If the delete is not in this batch, it is in a later one. Or it was in an earlier one, and the table has no
+        live row of the key.
         """
         try:
             origin = self._histories_of(old_key)
@@ -458,7 +464,7 @@ class GapFiller:
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
         # A second delete, such as a tombstone, does not move the row again.
         leaves = [i for i in leaves if i - 1 not in leaves]
-        is_here = origin.current(old_key) is not None
+        is_here = origin.is_live(old_key)
         if nth < len(leaves) and (is_here or leaves[nth]):
             return self._before(origin, old_key, leaves[nth], name, search)
         if is_here:
