@@ -62,6 +62,11 @@ class RowTransform(Protocol):
     """Makes rows of a table of rows of its source; picklable, and without secrets."""
 
     @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The key of the table."""
+        ...
+
+    @property
     def hides_values(self) -> bool:
         """Whether reasons of bad records must not show values."""
         ...

@@ -13,6 +13,7 @@ from sources.change_columns import OFFSET_COLUMN
 from sources.changes import ChangeBatch, Decoded, Observation, QuarantineRow, SourceTable
 from sources.decode_target import Decoder, DecodeTarget, Goal, TopicFormats, TransformedRows, decoder_under
 from sources.delete_order import in_order
+from sources.moved_rows import with_other_keys
 from sources.record_rows import rows_at
 
 
@@ -37,8 +38,6 @@ class TransformingDecoder:
         secret = {source.topic for source, goal in targets.items() if _hides_values(goal)}
         if secret and decoded.quarantine:
             decoded = replace(decoded, quarantine=tuple(_without_values(row, secret) for row in decoded.quarantine))
-        if not any(_has_order_or_transform(targets.get(change.source)) for change in decoded.changes):
-            return decoded
         gathered = _Gathered()
         for change in decoded.changes:
             target = targets.get(change.source)
@@ -57,7 +56,7 @@ class TransformingDecoder:
         )
         return replace(
             decoded,
-            changes=tuple(gathered.changes),
+            changes=tuple(_with_other_keys(change, targets.get(change.source)) for change in gathered.changes),
             quarantine=(*decoded.quarantine, *gathered.quarantine),
             observations=(*decoded.observations, *gathered.observations),
             counts=counts,
@@ -97,5 +96,8 @@ def _without_values(row: QuarantineRow, topics: Collection[str]) -> QuarantineRo
     return replace(row, reason=without_values(row.reason)) if row.topic in topics else row
 
 
-def _has_order_or_transform(goal: Goal) -> bool:
-    return isinstance(goal, DecodeTarget) and (goal.transform is not None or bool(goal.sequence))
+def _with_other_keys(change: ChangeBatch, goal: Goal) -> ChangeBatch:
+    if not isinstance(goal, DecodeTarget):
+        return change
+    key = goal.primary_key if goal.transform is None else goal.transform.primary_key
+    return replace(change, rows=with_other_keys(change.rows, key))

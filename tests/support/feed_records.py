@@ -14,6 +14,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.dump_records import record_batches_from_dump
+from sources.expressions.decoder import TransformingDecoder
 from sources.formats import FORMATS
 from tests.support.local_batches import reported_batches, shop_config
 
@@ -88,7 +89,7 @@ class Run:
             directory, [dict(r) for r in rules], {"bucket": "2", **(table_options or {})}, otherwise="create"
         )
         self.pipeline = PipelineTables(config, "tidemark-shop-test")
-        decoder = FORMATS[form].decoder(options or {})
+        decoder = TransformingDecoder(FORMATS[form].decoder(options or {}))
         quarantine, self.reports = reported_batches(self.pipeline, batches, directory, decoder=decoder)
         files = Path(quarantine.path).glob("**/*.jsonl")
         lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]

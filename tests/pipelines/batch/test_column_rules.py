@@ -757,6 +757,21 @@ def test_rows_are_marked_though_the_table_leaves_deletes_out(tmp_path: Path) -> 
     assert [row["deleted_at"] is None for row in run.rows] == [False]
 
 
+@pytest.mark.parametrize("history", [None, "soft_delete"])
+@pytest.mark.parametrize("key", ["name", "shard"])
+def test_an_update_that_changes_the_key_takes_unsent_values_from_the_row_that_it_names(
+    tmp_path: Path, key: str, history: str | None
+) -> None:
+    """Not from an older row of the new key, which is marked as deleted."""
+    columns = {"add": {"shard": "upper(name)"}} if key == "shard" else {}
+    rule = {"primary_key": ["id", key], "before": "full", "columns": columns, "history": history}
+    a, b, unsent = {**ROW, "name": "a"}, {**ROW, "name": "b"}, {"note": HIDDEN}
+    there, back = ("u", {**a, **unsent}, {**b, "note": "y"}), ("u", {**b, **unsent}, {**a, "note": "z"})
+    last = ("u", {**a, **unsent}, {**b, **unsent})
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, a)], [there], [back], [last])
+    assert [row["note"] for row in run.rows if row["name"] == "b"] == ["z"]
+
+
 @pytest.mark.parametrize("shard", ["$database", "n % 3"])
 def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path: Path, shard: str) -> None:
     rule = {"primary_key": ["shard", "id"], "before": "full", "columns": {"add": {"shard": shard}}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,6 +73,8 @@ class Event:
         }  # fmt: skip
         before = self.before if with_before or self.before is None else {**dict.fromkeys(row), "id": row["id"]}
         before = before if with_before or self.op == "d" else None
+        if before is not None and self.hides_note:
+            before = {**before, "note": HIDDEN}
         after = {**self.after, "note": HIDDEN} if self.after is not None and self.hides_note else self.after
         value = {"op": self.op, "before": before, "after": after, "source": source}
         return {
@@ -166,23 +168,28 @@ class Case:
             yield key, None
 
 
-def told(event: Event, row: Row | None, held: Row | None) -> Any:
-    """A row with the note that its event has, or else that of the row which it meets."""
-    if row is None or not event.hides_note:
-        return row
-    return {**row, "note": None if held is None else held["note"]}
-
-
-def in_order(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
-    """Each event changes what is there. A note that was not sent is that of the row, if the table has it."""
+def with_notes(case: Case, events: Sequence[Event]) -> list[Event]:
+    """Events with the notes that were not sent: those of the rows that they change, if the table has these."""
     rows: dict[Key, Row] = {}
+    found = []
+    for event in events:
+        if event.after is not None and event.before is not None and event.hides_note:
+            held = rows.get(case.key(event.before), NOTHING)
+            event = replace(event, after={**event.after, "note": held["note"]})
+        rows = in_order(case, [event], rows)
+        found.append(event)
+    return found
+
+
+def in_order(case: Case, events: Sequence[Event], before: Mapping[Key, Row] | None = None) -> dict[Any, Row]:
+    """Each event changes what is there."""
+    rows = dict(before or {})
     for event in events:
         for key, row in case.effects(event):
-            known = rows.get(key)
             if row is None:
                 rows.pop(key, None)
             else:
-                rows[key] = told(event, row, known)
+                rows[key] = row
     return rows
 
 
@@ -195,11 +202,11 @@ def by_sequence(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
     newest: dict[Key, tuple[int, Row | None]] = {}
     for event in events:
         for key, row in case.effects(event):
-            number, held = newest.get(key, (-1, None))
+            number, _ = newest.get(key, (-1, None))
             if event.op == "d":
                 newest[key] = number, None
             elif event.number >= number:
-                newest[key] = event.number, told(event, row, held)
+                newest[key] = event.number, row
     return {key: row for key, (_, row) in newest.items() if row is not None}
 
 
@@ -210,7 +217,7 @@ def soft_deleted(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
             known = rows.get(key)
             is_open = known is not None and known["deleted_at"] is None
             if row is not None:
-                rows[key] = {**told(event, row, known if is_open else None), "deleted_at": None}
+                rows[key] = {**row, "deleted_at": None}
             elif known is not None and is_open:
                 rows[key] = {**known, "deleted_at": moment(event.number)}
     return rows
@@ -226,7 +233,7 @@ def versions(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
     for key, places in known.items():
         held: Row | None = None
         for number in sorted(places):
-            event, row = places[number][0], told(*places[number], held)
+            event, row = places[number]
             end = {"valid_to": moment(number), "valid_to_offset": number, "is_current": False}
             values = None if held is None else {name: held[name] for name in TYPES}
             if event.op == "r" and row == values:
@@ -252,7 +259,7 @@ def expected(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
         "sequence": by_sequence, "order_by": by_position, "soft_delete": soft_deleted, "plain": in_order,
         "scd2": versions,
     }  # fmt: skip
-    rows = folds[case.word](case, [event for batch in batches for event in batch])
+    rows = folds[case.word](case, with_notes(case, [event for batch in batches for event in batch]))
     return {key: case.shown(row) for key, row in rows.items()}
 
 
@@ -281,7 +288,7 @@ def histories(draw: st.DrawFn) -> tuple[Case, list[list[Event]]]:
             continue
         status, note = draw(st.sampled_from(["on", "on", "off"])), draw(st.sampled_from([None, "a", "bc"]))
         rows[key] = {"id": key, "n": number, "amount": draw(amounts), "status": status, "note": note}
-        is_unsent = not (is_late or case.is_moved or old is None or note is None or note != old["note"])
+        is_unsent = not (is_late or old is None or note is None or note != old["note"])
         is_read = draw(st.booleans()) and not (case.is_moved or is_unsent or (is_late and case.word == "scd2"))
         op = "c" if old is None else "r" if is_read else "u"
         events.append(Event(number, op, old, rows[key], is_unsent))
