@@ -12,7 +12,7 @@ UNAVAILABLE_COLUMN = "_UNAVAILABLE"
 
 OTHER_KEY_COLUMN = "_OTHER_KEY"
 """Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
-order. A delete has the new key, a row with values that were not sent has the old one. NULL everywhere else."""
+order. A delete has the new key, the moved row has the old one. NULL everywhere else."""
 
 WEAK_COLUMN = "_WEAK"
 """Column of change rows of a table that keeps versions: whether a row without a change leaves no trace, such as the

@@ -27,7 +27,7 @@ from sinks.exchange.blob import Blob, result_blob, to_record_batch
 from sinks.exchange.router import Origin, route
 from sinks.exchange.slots import slot_keys
 from sinks.exchange.spool import Spool
-from sinks.exchange.target import OTHER_KEY, Routing
+from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Routing
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import SlotWriter, WriteTask
 from sinks.write.deletes import without_sequence_of_deletes
@@ -318,10 +318,11 @@ def _place(row: QuarantineRow) -> RecordAt:
 
 def _moved_count(rows: pa.Table) -> int:
     """Rows that need values of a row whose key changed."""
-    if OTHER_KEY not in rows.column_names:
+    if OTHER_KEY not in rows.column_names or UNAVAILABLE not in rows.column_names:
         return 0
-    deletes = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
-    count: int | None = pc.sum(pc.and_(pc.invert(deletes), pc.is_valid(rows.column(OTHER_KEY)))).as_py()
+    moved = pc.and_(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE), pc.is_valid(rows.column(OTHER_KEY)))
+    has_gaps = pc.fill_null(pc.greater(pc.list_value_length(rows.column(UNAVAILABLE)), 0), False)
+    count: int | None = pc.sum(pc.and_(moved, has_gaps)).as_py()
     return count or 0
 
 

@@ -13,7 +13,7 @@ UNAVAILABLE = "_UNAVAILABLE"
 
 OTHER_KEY = "_OTHER_KEY"
 """Optional column of change rows: the other key of a key change, as JSON text of a list in primary key order. A delete
-has the new key, a row with values that were not sent has the old one."""
+has the new key, the moved row has the old one."""
 
 WEAK = "_WEAK"
 """Column of change rows of a table that keeps versions: whether the row adds nothing if it changes nothing."""

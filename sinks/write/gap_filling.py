@@ -204,6 +204,10 @@ class Histories:
         """Whether this is the delete of a row that continues under ``key``."""
         return self.kind(number) is RowKind.DELETE and self.other_key(number) == key
 
+    def comes_from(self, number: int, key: Key) -> bool:
+        """Whether this is the row that was under ``key`` before."""
+        return self.kind(number) is not RowKind.DELETE and self.other_key(number) == key
+
     def value(self, number: int, name: str) -> Any:
         """The value that the source sent, ``_UNKNOWN`` if it sent none."""
         is_hidden = self._rows.schema.get_field_index(name) in self.hidden(number)
@@ -413,9 +417,8 @@ class GapFiller:
         """The value of a column in the row that moved from its old key to that of ``number``."""
         key, old_key = histories.key_of(number), histories.other_key(number)
         assert old_key is not None
-        same_key = histories.earlier(number)
-        nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == old_key for n in same_key)
-        return self._before_move(old_key, key, nth, histories.time(number), name, search)
+        came = [n for n in histories.numbers(key) if histories.comes_from(n, old_key)]
+        return self._before_move(old_key, key, came.index(number), len(came), histories.time(number), name, search)
 
     def _as_it_came(self, histories: Histories, number: int, name: str, search: _Search) -> _Found | None:
         """The value of a row that moved to its key before: a killed connector sends its last records again.
@@ -446,8 +449,11 @@ class GapFiller:
     def _place(self, histories: Histories, number: int) -> list[Any]:
         return [histories.value(number, column) for column in self._order.sequence]
 
-    def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
-        """The value of a column in the row that moved from ``old_key`` to ``new_key`` for the nth time in this batch.
+    def _before_move(
+        self, old_key: Key, new_key: Key, nth: int, count: int, time: Any, name: str, search: _Search
+    ) -> Any:
+        """The value of a column in the row that moved from ``old_key`` to ``new_key`` as the nth of ``count`` in this
+        batch.
 
         If the table has a row that ended at that time, this row counts, because the old key may already have another
         row. If the delete is not in this batch, it is in a later one. Or it was in an earlier one, and the table has no
@@ -465,7 +471,9 @@ class GapFiller:
         # A second delete, such as a tombstone, does not move the row again.
         leaves = [i for i in leaves if i - 1 not in leaves]
         is_here = origin.is_live(old_key)
-        if nth < len(leaves) and (is_here or leaves[nth]):
+        if not is_here:  # the first one may have left in an earlier batch
+            nth -= max(0, count - len(leaves))
+        if 0 <= nth < len(leaves) and (is_here or leaves[nth]):
             return self._before(origin, old_key, leaves[nth], name, search)
         if is_here:
             search.is_early = True

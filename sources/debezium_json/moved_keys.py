@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import arrow_type
-from sources.change_columns import OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
+from sources.change_columns import OFFSET_COLUMN, OTHER_KEY_COLUMN
 from sources.changes import ChangeBatch, SourceTable
 from sources.debezium_json.envelopes import unwrapped_key
 from sources.decode_target import DecodeTarget, Goal
@@ -73,22 +73,10 @@ def _other_keys(
         batch.column("offset")[position].as_py(): _texts(headers[position].as_py(), key)
         for position in moves[np.asarray(here)[moves]].tolist()
     }
-    header_of = _wanted_headers(rows)
-    offsets = rows.column(OFFSET_COLUMN).to_pylist()
-    found = [texts.get(offset, {}).get(header or "") for offset, header in zip(offsets, header_of, strict=True)]
+    deletes, offsets = np.asarray(rows.column(VALUE_KIND)) == RowKind.DELETE, rows.column(OFFSET_COLUMN).to_pylist()
+    header_of = [NEW_KEY_HEADER if is_delete else OLD_KEY_HEADER for is_delete in deletes.tolist()]
+    found = [texts.get(offset, {}).get(header) for offset, header in zip(offsets, header_of, strict=True)]
     return None if all(text is None for text in found) else pa.array(found, pa.string())
-
-
-def _wanted_headers(rows: pa.Table) -> list[str | None]:
-    deletes = np.asarray(rows.column(VALUE_KIND)) == RowKind.DELETE
-    gaps = np.zeros(len(rows), np.bool_)
-    if UNAVAILABLE_COLUMN in rows.column_names:
-        lengths = pc.list_value_length(rows.column(UNAVAILABLE_COLUMN))
-        gaps = np.asarray(pc.fill_null(pc.greater(lengths, 0), False))
-    return [
-        NEW_KEY_HEADER if is_delete else OLD_KEY_HEADER if has_gaps else None
-        for is_delete, has_gaps in zip(deletes.tolist(), gaps.tolist(), strict=True)
-    ]
 
 
 def _texts(headers: Sequence[dict[str, Any]] | None, key: Mapping[str, pa.DataType]) -> dict[str, str | None]:

@@ -49,6 +49,7 @@ STAYS = ("partial-update", "sequence-group", "aggregation", "last value", "first
 EXCHANGES = (
     ("2", "2>1", "2"),
     ("2", "2>1", "1>2", "1"),
+    ("2", "2>>1", "1>2", "2>1", "2"),
 )
 
 
