@@ -30,11 +30,12 @@ def with_other_keys(rows: pa.Table, primary_key: Sequence[str]) -> pa.Table:
     if not is_moved.any():
         return rows
     old, new = old[is_moved], new[is_moved]
-    columns = [column_values(rows.column(name)) for name in primary_key]
+    keys = rows.select(list(primary_key)).take(pa.array(np.concatenate([old, new])))
     texts: list[str | None] = [None] * len(kinds)
     if OTHER_KEY_COLUMN in rows.column_names:
         texts = rows.column(OTHER_KEY_COLUMN).to_pylist()
         rows = rows.drop_columns([OTHER_KEY_COLUMN])
-    for before, after in zip(old.tolist(), new.tolist(), strict=True):
-        texts[before], texts[after] = (key_text([column[n] for column in columns]) for n in (after, before))
+    others = np.concatenate([new, old]).tolist()
+    for other, key in zip(others, zip(*map(column_values, keys.columns), strict=True), strict=True):
+        texts[other] = key_text(key)
     return rows.append_column(OTHER_KEY_COLUMN, pa.array(texts, pa.string()))
