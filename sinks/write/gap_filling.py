@@ -208,6 +208,17 @@ class Histories:
         """Whether this is the row that was under ``key`` before."""
         return self.kind(number) is not RowKind.DELETE and self.other_key(number) == key
 
+    def moves(self, key: Key, old_key: Key) -> list[int]:
+        """The rows that came from ``old_key``, in order; one that comes again before a delete is no other move."""
+        found, is_there = [], False
+        for number in self.numbers(key):
+            if self.kind(number) is RowKind.DELETE:
+                is_there = False
+            elif self.comes_from(number, old_key) and not is_there:
+                found.append(number)
+                is_there = True
+        return found
+
     def value(self, number: int, name: str) -> Any:
         """The value that the source sent, ``_UNKNOWN`` if it sent none."""
         is_hidden = self._rows.schema.get_field_index(name) in self.hidden(number)
@@ -417,8 +428,9 @@ class GapFiller:
         """The value of a column in the row that moved from its old key to that of ``number``."""
         key, old_key = histories.key_of(number), histories.other_key(number)
         assert old_key is not None
-        came = [n for n in histories.numbers(key) if histories.comes_from(n, old_key)]
-        return self._before_move(old_key, key, came.index(number), len(came), histories.time(number), name, search)
+        moves = histories.moves(key, old_key)
+        nth = sum(n <= number for n in moves) - 1
+        return self._before_move(old_key, key, nth, len(moves), histories.time(number), name, search)
 
     def _as_it_came(self, histories: Histories, number: int, name: str, search: _Search) -> _Found | None:
         """The value of a row that moved to its key before: a killed connector sends its last records again.
