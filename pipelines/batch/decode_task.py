@@ -31,6 +31,7 @@ from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Routing
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import SlotWriter, WriteTask
 from sinks.write.deletes import without_sequence_of_deletes
+from sinks.write.gap_filling import has_gaps
 from sources.change_columns import OFFSET_COLUMN
 from sources.changes import ChangeBatch, DecodeCounts, QuarantineRow, SourceTable, in_arrival_order
 from sources.decode_target import Decoder, Goal, TopicFormats, decoder_under
@@ -321,8 +322,7 @@ def _moved_count(rows: pa.Table) -> int:
     if OTHER_KEY not in rows.column_names or UNAVAILABLE not in rows.column_names:
         return 0
     moved = pc.and_(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE), pc.is_valid(rows.column(OTHER_KEY)))
-    has_gaps = pc.fill_null(pc.greater(pc.list_value_length(rows.column(UNAVAILABLE)), 0), False)
-    count: int | None = pc.sum(pc.and_(moved, has_gaps)).as_py()
+    count: int | None = pc.sum(pc.and_(moved, has_gaps(rows.column(UNAVAILABLE)))).as_py()
     return count or 0
 
 

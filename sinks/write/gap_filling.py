@@ -319,6 +319,11 @@ def _became(value: Any, search: _Search, is_moved: bool) -> Became | None:
     return Became.OLDER if search.is_early else None
 
 
+def has_gaps(unavailable: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Marks the rows whose ``_UNAVAILABLE`` names a column."""
+    return pc.fill_null(pc.greater(pc.list_value_length(unavailable), 0), False)
+
+
 class GapFiller:
     """Fills gaps across all buckets of one table; ``histories_of`` returns the histories of a key's bucket."""
 
@@ -349,7 +354,7 @@ class GapFiller:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
         gaps = rows.column(UNAVAILABLE).combine_chunks()
         plain = rows.drop_columns([name for name in (UNAVAILABLE, OTHER_KEY) if name in rows.column_names])
-        affected = np.flatnonzero(np.asarray(pc.fill_null(pc.greater(pc.list_value_length(gaps), 0), False)))
+        affected = np.flatnonzero(np.asarray(has_gaps(gaps)))
         replaced: dict[int, dict[int, Any]] = {}
         unsent: Counter[tuple[str, Became]] = Counter()
         if len(affected):
