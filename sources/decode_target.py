@@ -168,6 +168,8 @@ class DecodeTarget:
     """The rows have the event columns after their own, whichever event columns the table stores."""
     tells_places: bool = False
     """The rows have the columns of places (``PLACE_COLUMNS``) after their own."""
+    awaited: frozenset[str] = frozenset()
+    """Columns that expressions need and no record has shown, in lower case: reported even if they have only NULL."""
     joined: frozenset[str] = frozenset()
     """Columns that expressions need, if each source table sends only parts of the rows (``ABSENT_COLUMN``)."""
     transform: RowTransform | None = None
@@ -306,6 +308,10 @@ class DecodeTarget:
     def is_news(self, column: str) -> bool:
         """Whether to report a column that the table lacks."""
         return not self.ignores_new and not self._is_left_out(column) and self.refusal(column) is None
+
+    def awaits(self, column: str) -> bool:
+        """Whether to report a column that the table lacks even if all its values are NULL."""
+        return column.lower() in self.awaited and self.is_news(column)
 
     def _is_left_out(self, column: str) -> bool:
         return self.leaves_out is not None and self.leaves_out(column)

@@ -111,6 +111,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),
         tells_places=tells_places(transform),
+        awaited=frozenset(name.lower() for name in layout.unfed),
         joined=frozenset(transform.inputs()) if rule.joins_parts(sink.table.schema.options) else frozenset(),
         transform=transform,
     )

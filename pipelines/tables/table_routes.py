@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -30,8 +29,6 @@ from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import newest_position
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
-from sources.column_sources import OPTION as COLUMN_SOURCES
-from sources.column_sources import ColumnSources
 from sources.decode_target import Rejection
 
 log = logging.getLogger(__name__)
@@ -270,12 +267,6 @@ class TableRoutes:
         for source, name in self.routes.items():
             if name == identifier and source in self.rule_of:
                 self.rule_of[source] = self.rule_of[source].for_table(schema)
-
-    def additions(self, sink: TableSink, source: SourceTable, seen: Seen) -> Seen:
-        """Keep only columns that the table lacks; a type guessed without knowing the table does not count."""
-        sources = ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
-        present = {*names_decoded(self.rule_of[source], sink.table), *sources.renamed, *sources.past}
-        return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})
 
     def topics_of(self, identifier: str) -> set[str]:
         """The topics that are known to feed a table."""

@@ -201,9 +201,7 @@ class PipelineTables:
                     self._encoded.note(sink, rule, stored)
                 self._encoded.note_units(sink, rule, stored)
                 if is_new:
-                    if of_source.columns.hides or self._continues_with_keys(source):
-                        continue  # decoded for the table, the records show which hidden columns and which key they have
-                    seen = self._routing.additions(sink, source, seen)
+                    continue  # decoded for the table, the records show what it lacks
                 if self._evolution.follow(sink, rule, of_source, source, seen, now_ms()):
                     changed = True
                     self._routing.take_continued(identifier)

@@ -73,7 +73,7 @@ def changed_by_values(
     """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
 
     Values that no wider type holds count too if the table must follow such a change. New columns with only NULLs are
-    not reported: there is nothing to store and no type to give.
+    not reported, unless an expression needs them: there is nothing to store and no type to give.
     """
     known = dict(target.columns)
     telling: dict[str, list[Any]] = {}
@@ -88,7 +88,9 @@ def changed_by_values(
         widened = common_type(old, observed) if old is not None and observed is not None else observed
         if widened is None and target.follows_retypes:
             widened = observed
-        if widened is not None and _is_news(name, widened, known, target):
+        if widened is None and old is None and target.awaits(name):
+            found.append(ObservedColumn(name, None))
+        elif widened is not None and _is_news(name, widened, known, target):
             found.append(_guessed(name, widened, values) if old is None else ObservedColumn(name, widened))
     return tuple(found)
 

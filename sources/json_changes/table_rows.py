@@ -276,10 +276,12 @@ def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
 
 
 def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
-    """Events with a value in a column that the target lacks and observes."""
+    """Events with a value in a column that the target lacks and observes; for awaited columns NULL is enough."""
     found = np.zeros(len(events.ops), np.bool_)
     for rows in (events.before, events.after):
         for name in _unexpected(rows, target):
-            if target.is_news(name):
+            if target.awaits(name):
+                found |= present(rows)
+            elif target.is_news(name):
                 found |= ~is_null(image_column(rows, name))
     return found

@@ -88,9 +88,9 @@ class DocumentEvents:
     # ------------------------------------------------------------ rows
 
     def _row(self, document: Mapping[str, Any]) -> Row:
-        """The columns of a document; missing ones are NULL."""
+        """The columns of a document."""
         types = self.types
-        row: Row = dict.fromkeys(types)
+        row: Row = {}
         for name, value in document.items():
             if name == ID:
                 row[name] = self._id(value)

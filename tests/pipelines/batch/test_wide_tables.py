@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_table.errors import SchemaChangeRefused
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import pipeline_tables, run_batches, shop_config
@@ -68,24 +69,28 @@ NAMES: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.parametrize("hiding", [{}, {"drop": ["secret"]}, {"mask": {"secret": "redact"}}], ids=str)
 @pytest.mark.parametrize(
     ("types", "order"),
     [
         ({}, [[0], [1], [2]]),
         ({}, [[1], [0], [2]]),
         ({}, [[1, 2, 0]]),
+        ({}, [[3], [1], [0], [2]]),
         ({"id": "BIGINT", "balance": "INT", "name": "STRING"}, [[1], [2], [0]]),
+        ({"id": "BIGINT", "balance": "INT", "name": "STRING"}, [[3], [1], [2], [0]]),
     ],
     ids=str,
 )
 def test_a_source_without_the_column_of_an_expression_leaves_its_value(
-    tmp_path: Path, types: dict[str, str], order: list[list[int]]
+    tmp_path: Path, types: dict[str, str], order: list[list[int]], hiding: dict[str, object]
 ) -> None:
-    tables = pipeline_tables(tmp_path, [{**JOINED, "columns": {**NAMES, "types": types}}])
+    tables = pipeline_tables(tmp_path, [{**JOINED, "columns": {**NAMES, **hiding, "types": types}}])
     events = [
-        change("profile", 0, "c", {"id": 1, "name": "Ann"}),
+        change("profile", 1, "c", {"id": 1, "name": "Ann"}),
         change("account", 0, "c", {"id": 1, "balance": 5}),
-        change("profile", 1, "c", {"id": 2, "name": None}),
+        change("profile", 2, "c", {"id": 2, "name": None}),
+        change("profile", 0, "c", {"id": 1, "note": "without a name"}),
     ]
 
     run_batches(
@@ -130,6 +135,40 @@ def test_rows_of_every_format_show_which_columns_their_source_lacks(tmp_path: Pa
 
     (row,) = tables.sinks["lake.customer"].table.to_arrow().to_pylist()
     assert row == {"id": 1, "name": "Ann", "named": True, "balance": 6, "x": None}
+
+
+def test_documents_show_which_fields_they_lack(tmp_path: Path) -> None:
+    def document(collection: str, offset: int, fields: dict[str, Any]) -> pa.RecordBatch:
+        source = {"connector": "mongodb", "db": "crm", "collection": collection, "ts_ms": 1}
+        value = {"before": None, "after": json.dumps(fields), "op": "c", "source": source}
+        place = {"topic": f"crm.{collection}", "partition": 0, "offset": offset, "timestamp": 0, "headers": None}
+        raw = {"key": json.dumps({"id": json.dumps(fields["_id"])}).encode(), "value": json.dumps(value).encode()}
+        return pa.RecordBatch.from_pylist([{**place, **raw}], schema=RECORD_SCHEMA)
+
+    tables = pipeline_tables(tmp_path, [{**JOINED, "primary_key": ["_id"], "columns": NAMES}])
+    batches = [document("profile", 0, {"_id": 1, "name": "Ann"}), document("account", 0, {"_id": 1, "balance": 5})]
+
+    run_batches(
+        tables, [*batches, document("profile", 1, {"_id": 2, "name": None})], tmp_path, decoder=tables.config.decoder
+    )
+
+    rows = tables.sinks["lake.customer"].table.to_arrow().select(["_id", "name", "named", "balance"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1, "Ann", True, 5), (2, "?", False, None)]
+
+
+@pytest.mark.parametrize("hiding", [{}, {"drop": ["secret"]}], ids=str)
+@pytest.mark.parametrize("first", [None, {"id": 1, "note": "x"}], ids=str)
+def test_a_column_of_an_expression_with_only_null_pauses_its_table(
+    tmp_path: Path, hiding: dict[str, object], first: dict[str, Any] | None
+) -> None:
+    tables = pipeline_tables(tmp_path, [{**JOINED, "columns": {**NAMES, **hiding}}])
+    batches = [change("account", 0, "c", {"id": 1, "balance": 5})]
+    batches += [] if first is None else [change("profile", 0, "c", first)]
+    run_batches(tables, batches, tmp_path, decoder=tables.config.decoder)
+    unknown = change("profile", 1, "c", {"id": 2, "name": None})
+
+    with pytest.raises(SchemaChangeRefused, match="column 'name' has only NULL so far"):
+        run_batches(tables, [unknown], tmp_path, len(batches), tables.config.decoder)
 
 
 def test_an_embedded_schema_shows_which_columns_a_source_lacks(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_change_counts_and_is_told(tmp_path: Path, caplog: pytest.LogCaptureFi
         batch = records(at({"id": 1, "a": None, "b": "x"}, nullable="a"))
         reported_batches(tables_with(tmp_path, "evolve"), [batch], tmp_path)
 
-    before, after = (items(tmp_path).context.schemas[n] for n in (1, 2))
+    before, after = (items(tmp_path).context.schemas[n] for n in (0, 1))
     assert column_differences(before, after) == [("nullability", "a takes NULL")]
     assert alter_table("lake.items", before, after, {}) == ["ALTER TABLE `lake`.`items` MODIFY (`a` INT);"]
     assert "lake.items: column a takes NULL" in caplog.text
