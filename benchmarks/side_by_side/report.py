@@ -20,7 +20,7 @@ IMAGES = PROJECT / "docs" / "images"
 PLOTS = Path(__file__).with_name("plots.py")
 PLOT_ENVIRONMENT = Environment("plots", ("matplotlib==3.10.8",))
 BEGIN, END = "<!-- measured: python -m benchmarks.side_by_side -->", "<!-- end of measured -->"
-BUSY = 0.5
+BUSY = 0.1
 FIRST = ("uniform", "zipf", "append")
 """Workloads of the first plot."""
 _Cell = Callable[[Sequence[Run], Sequence[Run]], str]
@@ -124,7 +124,7 @@ def _busy(runs: Sequence[Run]) -> list[str]:
     if busy < BUSY:
         return []
     return [
-        f"**The machine was busy with other work** ({busy:g} processes per core at the start): compare processor time, "
+        f"**The machine was busy with other work** ({100 * busy:.0f} % of the cores at the start): compare processor time, "
         "not events/s.",
         "",
     ]

@@ -13,6 +13,9 @@ import psutil
 
 from benchmarks.side_by_side.measuring import Cost
 
+_LOOK_S = 3.0
+"""How long other work is measured, with nothing of the benchmark running."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -60,7 +63,7 @@ class Results:
     machine: Machine
     measured_on: str
     busy: float
-    """Processes that wanted a core at the start, per core: from 0.5 on, other work took part of the time."""
+    """The share of all cores that other work took right before the start."""
     runs: tuple[Run, ...] = ()
 
     def with_run(self, run: Run) -> Results:
@@ -85,7 +88,7 @@ def results_here() -> Results:
     """Of this machine, still without runs."""
     cores = os.cpu_count() or 1
     machine = Machine(_processor(), cores, psutil.virtual_memory().total)
-    return Results(machine, date.today().isoformat(), round(os.getloadavg()[0] / cores, 2))
+    return Results(machine, date.today().isoformat(), round(psutil.cpu_percent(_LOOK_S) / 100, 2))
 
 
 def load(path: Path) -> Results:
