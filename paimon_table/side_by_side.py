@@ -19,7 +19,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 _ON_DISK = 4
-_IN_A_STORE = 64
+_IN_A_STORE = 128
 
 
 def waits_at_once(root: str) -> int:
@@ -28,7 +28,12 @@ def waits_at_once(root: str) -> int:
     A local disk answers in less than a millisecond, so more threads cost more time than they hide. A store takes tens
     of milliseconds for each of the 25 requests of a table in a batch.
     """
-    return _IN_A_STORE if "://" in root and not root.startswith("file:") else _ON_DISK
+    return _IN_A_STORE if is_store(root) else _ON_DISK
+
+
+def is_store(root: str) -> bool:
+    """Whether each request takes tens of milliseconds, as in an object store."""
+    return "://" in root and not root.startswith("file:")
 
 
 class Start(Protocol):

@@ -30,7 +30,7 @@ from paimon_table import (
     open_writer,
 )
 from paimon_table.errors import MachineFailure, Outage, TidemarkError
-from paimon_table.side_by_side import side_by_side, waits_at_once
+from paimon_table.side_by_side import is_store, side_by_side, waits_at_once
 from paimon_table.step_times import take_seconds
 from paimon_table.storage.outages import is_of_machine, passes, storage_failure
 from paimon_table.storage.private_directory import SharedDirectory
@@ -44,11 +44,20 @@ from sinks.write.unsent import Unsent
 
 RESULT_DDL = "data binary"
 
-SMALL_BYTES = 2 << 20
-"""A table with at most this many rows in one task, or stored rows in one bucket, is written in parallel with others."""
 
-_BESIDE_BYTES = 8 * SMALL_BYTES
-"""The most bytes that are written in parallel; memory use is a few times as high."""
+@dataclass(frozen=True, slots=True)
+class _InParallel:
+    """What a task writes in parallel."""
+
+    piece_bytes: int
+    """A table with at most this many bytes of rows in one task, or of stored rows in one bucket."""
+    all_bytes: int
+    """The most bytes of all pieces; memory use is a few times as high."""
+
+
+_ON_DISK = _InParallel(2 << 20, 16 << 20)
+_IN_A_STORE = _InParallel(16 << 20, 64 << 20)
+"""Larger pieces wait for a store too."""
 
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
 
@@ -205,7 +214,7 @@ class SlotWriter:
         faults.reached("after-decode", self._task.batch_id)
         yield pickle.dumps(Waited(time.perf_counter() - started))
         environment = self._task.environment()
-        small = [index for index in arrived if sizes[index] <= SMALL_BYTES]
+        small = [index for index in arrived if sizes[index] <= _in_parallel(self._task).piece_bytes]
         with side_by_side(_at_once(self._task, [sizes[index] for index in small])) as start:
             begun = [start(partial(self._append_small, index, arrived[index], environment)) for index in small]
             for appended in begun:
@@ -311,8 +320,9 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
 
     Empties ``due``, so that each compaction frees the rows of its writer.
     """
-    small = [each for each in due if each.stored_bytes <= SMALL_BYTES]
-    large = [each for each in due if each.stored_bytes > SMALL_BYTES]
+    most_bytes = _in_parallel(task).piece_bytes
+    small = [each for each in due if each.stored_bytes <= most_bytes]
+    large = [each for each in due if each.stored_bytes > most_bytes]
     due.clear()
     with side_by_side(_at_once(task, [each.stored_bytes for each in small])) as start:
         begun = [start(partial(task.compact, each.target, each.bucket, each.writer)) for each in small]
@@ -328,8 +338,16 @@ def _at_once(task: WriteTask, sizes: Sequence[int]) -> int:
     """How many pieces of work of these sizes may run in parallel, whichever pieces coincide."""
     if faults.is_wanted() or len(sizes) < 2:
         return 1
-    fitting = _BESIDE_BYTES // max(1, *sizes)
-    return min(len(sizes), fitting, waits_at_once(task.targets[0].context.paths.root))
+    fitting = _in_parallel(task).all_bytes // max(1, *sizes)
+    return min(len(sizes), fitting, waits_at_once(_root(task)))
+
+
+def _in_parallel(task: WriteTask) -> _InParallel:
+    return _IN_A_STORE if is_store(_root(task)) else _ON_DISK
+
+
+def _root(task: WriteTask) -> str:
+    return task.targets[0].context.paths.root
 
 
 def _size_bytes(state: BucketState) -> int:

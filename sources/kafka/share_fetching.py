@@ -11,10 +11,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress, count, pairwise
+from operator import ne
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +33,10 @@ from sources.positions import Place
 log = logging.getLogger(__name__)
 
 _ROWS = 10_000
+"""Records of one partition handed on at once, which keeps the caches warm in which they are decoded."""
+_MOST_ROWS = 4 * _ROWS
 _BYTES = 32 << 20
-"""Records handed on at once: what is decoded together bounds the memory of a task, and keeps its caches warm."""
+"""Records that wait at most: they bound the memory of a task."""
 _FIRST = 500
 _WAIT_S = 0.05
 _LOOK_S = 5.0
@@ -102,7 +106,7 @@ class _Reading:
         self._left = {one.place: _Range(one.begin, one.end) for one in ranges}
         self._held: dict[Place, list[Message]] = {}
         self._held_rows = 0
-        self._held_bytes = 0
+        self._held_bytes: Counter[Place] = Counter()
         self._record_bytes = 0.0
         """The recent size of a record."""
 
@@ -120,8 +124,8 @@ class _Reading:
             elif now_s - moved_s > self._reader.patience_s or (self._trouble.is_lasting and now_s - moved_s > _LOOK_S):
                 raise self._trouble.failure()
             self._look_at_ends(now_s)
-            if self._held_rows and (not self._left or self._held_rows >= _ROWS or self._held_bytes >= _BYTES):
-                yield self._handed_on()
+            for places in self._full():
+                yield self._handed_on(places)
                 moved_s = time.monotonic()
 
     def end(self) -> None:
@@ -133,7 +137,7 @@ class _Reading:
         """The number of records to request: at most those of the ranges, and what the memory limit allows."""
         left = sum(one.end - one.next for one in self._left.values())
         fitting = int(_BYTES / self._record_bytes) if self._record_bytes else _FIRST
-        return max(1, min(_ROWS - self._held_rows, left, fitting))
+        return max(1, min(_ROWS, left, fitting))
 
     def _take(self, messages: Sequence[Message]) -> None:
         if not messages:
@@ -141,13 +145,7 @@ class _Reading:
         errors = list(map(Message.error, messages))
         is_good = not any(errors)
         good = messages if is_good else [m for m, error in zip(messages, errors, strict=True) if error is None]
-        by_place: dict[Place, list[Message]] = {}
-        if len(self._left) == 1 and is_good:
-            by_place[_place(messages[0])] = list(messages)
-        else:
-            for message in good:
-                by_place.setdefault(_place(message), []).append(message)
-        for place, of_place in by_place.items():
+        for place, of_place in _stretches(good):
             self._take_of(place, of_place)
         for message, error in zip(messages, errors, strict=True) if not is_good else ():
             if error is not None:
@@ -167,7 +165,7 @@ class _Reading:
             self._record_bytes = size / len(messages) + 1
             self._held.setdefault(place, []).extend(messages)
             self._held_rows += len(messages)
-            self._held_bytes += size
+            self._held_bytes[place] += size
             left.next = _offset(messages[-1]) + 1
             self._trouble.clear()
         if last + 1 >= left.end:
@@ -238,12 +236,31 @@ class _Reading:
         self._consumer.incremental_unassign([_partition(place)])
         self._consumer.incremental_assign([_partition(place, offset)])
 
-    def _handed_on(self) -> pa.RecordBatch:
-        places = list(self._held)
-        batch = record_batch(places, [self._held[place] for place in places])
-        self._held.clear()
-        self._held_rows = self._held_bytes = 0
-        return batch
+    def _full(self) -> list[list[Place]]:
+        """The partitions whose records are handed on now, alone or together.
+
+        Each table's records are decoded by themselves, faster if they are many: they wait for others of their partition
+        as far as memory allows.
+        """
+        is_full = self._held_rows >= _MOST_ROWS or self._held_bytes.total() >= _BYTES
+        if is_full or (self._held and not self._left):
+            return [list(self._held)]
+        return [[place] for place, messages in self._held.items() if len(messages) >= _ROWS]
+
+    def _handed_on(self, places: Sequence[Place]) -> pa.RecordBatch:
+        messages = [self._held.pop(place) for place in places]
+        self._held_rows -= sum(map(len, messages))
+        for place in places:
+            del self._held_bytes[place]
+        return record_batch(places, messages)
+
+
+def _stretches(messages: Sequence[Message]) -> Iterator[tuple[Place, list[Message]]]:
+    """The records in stretches of one partition, without frames of Python for single records."""
+    places: list[Place] = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+    begins = [0, *compress(count(1), map(ne, places, places[1:]))] if places else []
+    for begin, end in pairwise([*begins, len(places)]):
+        yield places[begin], list(messages[begin:end])
 
 
 def _place(message: Message) -> Place:

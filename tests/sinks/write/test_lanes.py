@@ -5,25 +5,29 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_table import open_assigner
 from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.errors import MachineFailure
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH, IndexChange, IndexFileMeta
-from paimon_table.storage.memory_io import MemoryDisk
+from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.storage.outages import storage_failure
 from pipelines.tables.table_failure import is_of_table
+from sinks.commit.table_sink import TableSink
 from sinks.exchange.blob import Blob, encode_rows
 from sinks.write import bucket_task
 from sinks.write.bucket_task import SlotWriter, WriteResult, WriteTask
-from tests.support.table_driver import TableDriver
+from tests.support.table_driver import TableDriver, new_table
 from tests.support.table_sinks import rows, sink, table
 
 
@@ -76,6 +80,48 @@ def test_a_lane_becomes_several_buckets_with_their_index_in_one_append(
     target.commit(0, written.messages, {}, lambda step: None, None)
     assert [entry.file.file_name for entry in target.state.index] == ["index-of-0", "index-of-1", "index-of-5"]
     assert sorted(bucket.bucket for bucket in target.state.files) == [0, 1]
+
+
+@pytest.mark.parametrize(("root", "together"), [("s3://w", 2), ("/w", 1)])
+def test_tables_of_some_megabytes_wait_for_a_store_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, together: int
+) -> None:
+    disk, lock, running, most = MemoryDisk(), threading.Lock(), 0, 0
+    text, columns = "a" * (3 << 20), [("k", "INT"), ("v", "STRING")]
+    sinks = [
+        TableSink(
+            f"lake.{name}",
+            new_table(f"{root}/{name}", columns, ["k"], (), {"bucket": "1"}, MemoryFileIO(disk)),
+            "shop",
+            "checkpoint",
+            resumes=True,
+        )
+        for name in "ab"
+    ]
+    blobs = []
+    for number, one in enumerate(sinks):
+        changes = TableDriver(one.table, tmp_path).arrow([["+I", 1, text]])
+        blobs.append(Blob(0, number, Lane(EMPTY_ROW, 0), "t", 0, 0, 1, encode_rows(changes)))
+    both = threading.Barrier(2)
+
+    def noted(*args: Any) -> Any:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        if together == 2:
+            both.wait(30)
+        with lock:
+            running -= 1
+        return open_assigner(*args)
+
+    monkeypatch.setattr(bucket_task, "open_assigner", noted)
+    task = WriteTask(0, tuple(one.target(0, None) for one in sinks), str(tmp_path))
+
+    results = [pickle.loads(result) for result in SlotWriter(task, blobs).append()]
+
+    assert [one.target for one in results if isinstance(one, WriteResult)] == [0, 1]
+    assert most == together
 
 
 def test_a_local_disk_without_room_ends_the_job_and_pauses_no_table(tmp_path: Path) -> None:

@@ -152,6 +152,27 @@ def test_many_partitions_are_read_in_one_task_each_in_its_order(kafka: Topics) -
     assert all([at for place, at in rows if place == one.place] == [*range(one.begin, 3)] for one in ranges)
 
 
+def test_records_wait_for_others_of_their_partition(kafka: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each partition comes alone once it has enough records; what is left of all of them comes together."""
+    monkeypatch.setattr(share_fetching, "_ROWS", 100)
+    monkeypatch.setattr(share_fetching, "_MOST_ROWS", 250)
+    kafka.create("f.waiting", partitions=5)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for n in range(5 * 330):
+        producer.produce("f.waiting", str(n), partition=n % 5)
+    assert producer.flush(seconds(60)) == 0
+
+    share = to_bytes([OffsetRange(("f.waiting", partition), 0, 330) for partition in range(5)])
+    batches = [batch.select(["partition", "offset"]).to_pydict() for batch in reader_of(kafka)([share])]
+
+    for batch in batches[:-1]:
+        counts = [batch["partition"].count(partition) for partition in {*batch["partition"]}]
+        assert sum(counts) >= 250 or (len(counts) == 1 and counts[0] >= 100)
+        assert sum(counts) < 250 + 100
+    rows = [row for batch in batches for row in zip(batch["partition"], batch["offset"], strict=True)]
+    assert all([at for place, at in rows if place == partition] == [*range(330)] for partition in range(5))
+
+
 def test_large_records_are_handed_on_few_at_a_time(kafka: Topics) -> None:
     kafka.create("f.large", settings={"max.message.bytes": str(16 << 20)})
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 16 << 20})
