@@ -59,9 +59,9 @@ class Opening:
         message_key = () if is_keyed and seen.key_columns is None else seen.key_columns
         rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
-            rule, seen = with_renames(rule, seen, source)
+            of_new, seen = with_renames(rule, seen, source)
             is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
-            new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one or not is_named)
+            new = NewTable(identifier, self._config.name, of_new, source, seen, feeds_one or not is_named)
             self._warn_of_alike(name)
             table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
         shown = {*seen.columns, *table.schema.column_names, *rule.columns.computed}

@@ -686,3 +686,23 @@ def test_older_records_of_another_partition_rename_and_retype_nothing_back(tmp_p
     assert open_table(tables, "items").schema.column_names == ("id", "a", "c", "b")
     assert content(tables)[2] == {"id": 2, "a": "2", "c": None, "b": "y"}
     assert content(tables)[3]["a"] == "three"
+
+
+@pytest.mark.parametrize("words", [{}, "freeze", "lenient", {"rename": "apply"}, {"rename": "pause"}], ids=str)
+@pytest.mark.parametrize(
+    "columns", [{"mask": {"a": {"show_last": 1}}}, {"drop": ["a"]}, {"add": {"c": "a + 1"}}], ids=str
+)
+def test_a_restart_finds_what_the_first_batch_stored_of_the_rule(
+    tmp_path: Path, words: object, columns: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = {**ITEMS, "columns": columns, "schema_changes": words}
+    types = {"id": "int32", "a": "int32", "b": "string"}
+    for number in range(2):
+        batch = records(typed(number, {"id": number, "a": 10 + number, "b": "x"}, types), first_offset=number)
+        tables = pipeline_tables(tmp_path, [rule])
+        reported_batches(tables, [batch], tmp_path, number, tables.config.decoder)
+
+    stored = open_table(tables, "items")
+    assert len(stored.context.schemas) == 1
+    assert stored.to_arrow().num_rows == 2
+    assert "mask" not in caplog.text
