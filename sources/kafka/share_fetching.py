@@ -145,7 +145,7 @@ class _Reading:
         errors = list(map(Message.error, messages))
         is_good = not any(errors)
         good = messages if is_good else [m for m, error in zip(messages, errors, strict=True) if error is None]
-        for place, of_place in _stretches(good):
+        for place, of_place in _by_place(good).items():
             self._take_of(place, of_place)
         for message, error in zip(messages, errors, strict=True) if not is_good else ():
             if error is not None:
@@ -255,12 +255,14 @@ class _Reading:
         return record_batch(places, messages)
 
 
-def _stretches(messages: Sequence[Message]) -> Iterator[tuple[Place, list[Message]]]:
-    """The records in stretches of one partition, without frames of Python for single records."""
+def _by_place(messages: Sequence[Message]) -> dict[Place, list[Message]]:
+    """The records of each partition; one frame of Python for each stretch of a partition, none for a record."""
     places: list[Place] = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
     begins = [0, *compress(count(1), map(ne, places, places[1:]))] if places else []
+    found: dict[Place, list[Message]] = {}
     for begin, end in pairwise([*begins, len(places)]):
-        yield places[begin], list(messages[begin:end])
+        found.setdefault(places[begin], []).extend(messages[begin:end])
+    return found
 
 
 def _place(message: Message) -> Place:
