@@ -101,6 +101,7 @@ WORKLOADS = by_name(
         is_paced=False,
         share=0.05,
     ),
+    Workload("large", "Updates in large commits", "uniform", events_per_commit=500_000, checkpoint_ms=5000, share=2.0),
     Workload("tables", "Updates of 20 tables in one topic", "uniform", table_count=20, share=0.5),
     Workload("wide", "Two sources that fill one wide row", "uniform", kinds=(ORDERS, SHIPMENTS), events_per_key=10),
     Workload("aggregation", "Sum, maximum, last value and count per key", "uniform", kinds=(PAYMENTS,)),
