@@ -218,8 +218,7 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         if source is not None:
             types[source] = f.type
     for name, t in (seen or {}).items():
-        if t is None and name in (*columns.replace, *columns.mask):
-            t = rule.column_types.get(columns.rename.get(name, name))
+        t = _declared_for_null(rule, name) if t is None else t
         if t is None or name in declared:
             continue
         if name in hidden:
@@ -229,6 +228,15 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         stated = t if stored is None else rule.declared([stored]).get(stored, t)
         types[name] = (widened(types[name], stated) or types[name]) if name in types else stated.with_nullable(True)
     return Layout(rule, types, joins_parts=rule.joins_parts(schema.options))
+
+
+def _declared_for_null(rule: TargetRule, name: str) -> DataType | None:
+    """The declared type of a column of the source that has only NULL so far."""
+    columns = rule.columns
+    if name in (*columns.replace, *columns.mask):
+        return rule.column_types.get(columns.rename.get(name, name))
+    stored = columns.stored_as(name)
+    return None if stored is None else rule.declared([stored]).get(stored)
 
 
 def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> DataType:
@@ -253,8 +261,7 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
     for name, t in seen.items():
         stored = columns.stored_as(name)
         declared = rule.declared([stored]).get(stored) if stored is not None else types.get(name)
-        if t is None and name in (*columns.replace, *columns.mask):
-            declared = rule.column_types.get(columns.rename.get(name, name))
+        declared = _declared_for_null(rule, name) or declared if t is None else declared
         if declared is not None or t is not None:
             types[name] = (declared or t or types[name]).with_nullable(True)
     refused = {name: why for name in seen if (why := columns.clash(name)) is not None}
@@ -320,7 +327,7 @@ def stored_columns(layout: Layout, seen: Seen) -> dict[str, DataType | None]:
     for name, t in seen.columns.items():
         stored = columns.stored_as(name)
         if stored is not None:
-            found[stored] = t
+            found[stored] = t or layout.types.get(name)
     return found | layout.computed
 
 

@@ -156,19 +156,26 @@ def test_documents_show_which_fields_they_lack(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in rows] == [(1, "Ann", True, 5), (2, "?", False, None)]
 
 
-@pytest.mark.parametrize("hiding", [{}, {"drop": ["secret"]}], ids=str)
+@pytest.mark.parametrize("columns", [NAMES, {"add": NAMES["add"]}, {**NAMES, "drop": ["secret"]}], ids=str)
 @pytest.mark.parametrize("first", [None, {"id": 1, "note": "x"}], ids=str)
-def test_a_column_of_an_expression_with_only_null_pauses_its_table(
-    tmp_path: Path, hiding: dict[str, object], first: dict[str, Any] | None
+def test_a_column_of_an_expression_with_only_null_pauses_its_table_until_its_type_is_declared(
+    tmp_path: Path, columns: dict[str, object], first: dict[str, Any] | None
 ) -> None:
-    tables = pipeline_tables(tmp_path, [{**JOINED, "columns": {**NAMES, **hiding}}])
+    rule = {**JOINED, "columns": columns}
+    tables = pipeline_tables(tmp_path, [rule])
     batches = [change("account", 0, "c", {"id": 1, "balance": 5})]
     batches += [] if first is None else [change("profile", 0, "c", first)]
     run_batches(tables, batches, tmp_path, decoder=tables.config.decoder)
     unknown = change("profile", 1, "c", {"id": 2, "name": None})
-
     with pytest.raises(SchemaChangeRefused, match="column 'name' has only NULL so far"):
         run_batches(tables, [unknown], tmp_path, len(batches), tables.config.decoder)
+
+    tables = pipeline_tables(tmp_path, [{**rule, "columns": {**columns, "types": {"name": "STRING"}}}])
+    run_batches(tables, [unknown], tmp_path, len(batches), tables.config.decoder)
+
+    rows = tables.sinks["lake.customer"].table.to_arrow().select(["id", "name", "named"]).to_pylist()
+    name = "?" if "replace" in columns else None
+    assert [tuple(row.values()) for row in rows] == [(1, None, None), (2, name, False)]
 
 
 def test_an_embedded_schema_shows_which_columns_a_source_lacks(tmp_path: Path) -> None:
