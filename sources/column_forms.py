@@ -72,6 +72,11 @@ class ColumnForms:
         """The forms of those columns: one that was dropped and comes again starts over."""
         return ColumnForms({name: form for name, form in self.by_column.items() if name in columns})
 
+    def under(self, names: Mapping[str, str]) -> ColumnForms:
+        """The forms of columns under other names, each with its name here."""
+        known = ((name, self.by_column.get(here)) for name, here in names.items())
+        return ColumnForms({name: form for name, form in known if form is not None})
+
     def renamed(self, names: Mapping[str, str]) -> ColumnForms:
         """The forms of columns that have other names now."""
         return ColumnForms({names.get(name, name): form for name, form in self.by_column.items()})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFeature
@@ -24,9 +25,13 @@ from pipelines.tables.observed_columns import Seen
 from sources.column_forms import OPTION, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
+from sources.position_kinds import POSITION
 
 SOURCE_COLUMNS = "tidemark.source-columns"
 """The table option: a JSON object of the columns that only expressions need, with their types."""
+
+_FOR_EXPRESSIONS = "source column "
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +295,7 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
     key = None if seen.key_columns is None else tuple(names[name] for name in seen.key_columns)
     looks = stored_looks(rule, seen).looks
     options = dict(rule.options)
-    forms = ColumnForms().learnt(seen.forms, layout.types)
+    forms = ColumnForms().learnt(by_form_key(rule, seen.forms), by_form_key(rule, layout.types))
     if forms.by_column:
         options[OPTION] = forms.text
     if layout.hidden:
@@ -318,6 +323,27 @@ def _stored_key(rule: TargetRule, name: str) -> str:
             "set primary_key to the columns that identify a row"
         )
     return found
+
+
+def form_key(rule: TargetRule, name: str) -> str:
+    """The name under which a table stores the form of a column of one of its sources.
+
+    It is the table's column, which may have another name in each source. Columns that only expressions need share a
+    name if their sources do, as they share a type.
+    """
+    is_own = name == POSITION or not rule.changes_rows
+    stored = name if is_own else rule.columns.stored_as(name)
+    return f"{_FOR_EXPRESSIONS}{name}" if stored is None else stored
+
+
+def by_form_key(rule: TargetRule, by_name: Mapping[str, _T]) -> dict[str, _T]:
+    return {form_key(rule, name): value for name, value in by_name.items()}
+
+
+def form_columns(schema: TableSchema, layout: Layout | None) -> dict[str, DataType]:
+    """The types of all columns that may have a form, by ``form_key``."""
+    hidden = _remembered(schema) | ({} if layout is None else layout.hidden)
+    return {f.name: f.type for f in schema.fields} | {f"{_FOR_EXPRESSIONS}{name}": t for name, t in hidden.items()}
 
 
 def stored_columns(layout: Layout, seen: Seen) -> dict[str, DataType | None]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
+from pipelines.tables.column_layout import declared_hidden, form_key, layout_of, sources_decoded
 from pipelines.tables.continued_tables import continuation_of
 from pipelines.tables.merged_sources import fed_by, feeds_alone, names_of
 from sinks.commit.table_sink import TableSink
@@ -107,6 +107,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         },
         refused_deletes_with=tuple(name for name, into in stored.items() if into in target.refused_deletes_with),
         decimal_formats=rule.decimal_formats(types),
+        forms=target.forms.under({name: form_key(rule, name) for name in (*types, POSITION)}),
         leaves_out=partial(_is_left_out, columns.keep, columns.drop, layout.mentioned),
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),

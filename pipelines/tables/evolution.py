@@ -24,7 +24,15 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.own_columns import name_of_own, twin_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import PausingChange, added_within_a_day, column_changes, nullable_changes, told
-from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, names_decoded, stored_columns
+from pipelines.tables.column_layout import (
+    Layout,
+    by_form_key,
+    form_columns,
+    hidden_changes,
+    layout_of,
+    names_decoded,
+    stored_columns,
+)
 from pipelines.tables.merged_sources import (
     fed_by,
     feeds_alone,
@@ -43,7 +51,6 @@ from sources.changes import NewestRow, SourceTable
 from sources.column_forms import OPTION, RAW, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources, Firsts
-from sources.position_kinds import POSITION
 
 log = logging.getLogger(__name__)
 
@@ -280,20 +287,18 @@ class Evolution:
 
         ``schema`` is the schema of the table with the renames among the ``changes`` applied.
         """
-        columns = {f.name: f.type for f in schema.fields} if layout is None else dict(layout.types)
-        if schema.has_column(POSITION):
-            columns[POSITION] = schema.field(POSITION).type
+        columns = form_columns(schema, layout)
+        told = seen.forms if layout is None else by_form_key(layout.rule, seen.forms)
         stated = ColumnForms.parsed(schema.options.get(OPTION))
         names = {change.name: change.to for change in changes if isinstance(change, RenameColumn)}
         known = stated.renamed(names).only(columns.keys())
-        for name, form in seen.forms.items():
+        for name, form in told.items():
             if known.of(name) == RAW and form != RAW and (sink.identifier, name) not in self._kept_raw:
                 self._kept_raw.add((sink.identifier, name))
                 log.warning(_KEPT_RAW, sink.identifier, name, form)
-        if layout is None:
-            columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
-        learnt = known.learnt(seen.forms, columns)
-        is_news = learnt != stated and (bool(seen.forms) or bool(names))
+        columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
+        learnt = known.learnt(told, columns)
+        is_news = learnt != stated and (bool(told) or bool(names))
         return [SetOption(OPTION, learnt.text)] if is_news else []
 
     def note_refused(

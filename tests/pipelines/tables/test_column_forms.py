@@ -231,3 +231,83 @@ def test_a_column_that_comes_again_begins_anew(tmp_path: Path, schema: bool) -> 
     changes = [change(2, schema, fields=again, m="1234", s="x"), change(3, False, m="1234", s="x")]
     tables, reasons = ran(tables, tmp_path / "later", change(1, False, s="x"), *changes)
     assert (reasons, {key: row["m"] for key, row in stored(tables).items()}) == ([], {1: "None", 2: "1234", 3: "1234"})
+
+
+DECIMAL = {"amount": FIELDS["m"]}
+
+
+def of_sources(directory: Path, *columns: dict[str, Any]) -> PipelineTables:
+    """One table of two source tables, a and b, with these columns each."""
+    rules: list[dict[str, object]] = []
+    for name, given in zip("ab", columns, strict=True):
+        keyed = {**given, "add": {"kind": "$table", **given.get("add", {})}}
+        merged = {"into": "lake.items", "primary_key": ["kind", "id"], "merge_sources": "disjoint_keys"}
+        rules.append({**merged, "match": {"table": name}, "columns": keyed})
+    return pipeline_tables(directory, rules)
+
+
+def from_source(table: str, key: int, fields: Any = None, **values: Any) -> tuple[Any, Any]:
+    message, value = change(key, fields is not None, fields=fields, **values)
+    (value["payload"] if fields is not None else value)["source"]["table"] = table
+    return message, value
+
+
+def batches_of(changes: list[tuple[Any, Any]], together: bool) -> list[Any]:
+    cut = [changes] if together else [[one] for one in changes]
+    begins = [sum(map(len, cut[:n])) for n in range(len(cut))]
+    return [records(*some, first_offset=begin) for some, begin in zip(cut, begins, strict=True)]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(
+    ("columns", "stored_in"),
+    [
+        ({"rename": {"amount": "note"}}, "note"),
+        ({"drop": ["amount"], "add": {"note": "lower(amount)"}}, "note"),
+        ({"replace": {"amount": "lower(amount)"}, "rename": {"amount": "note"}}, "note"),
+    ],
+    ids=str,
+)
+def test_columns_of_one_name_in_two_sources_have_their_own_forms(
+    tmp_path: Path, together: bool, columns: dict[str, object], stored_in: str
+) -> None:
+    tables = of_sources(tmp_path, {}, columns)
+    changes = [from_source("a", 1, DECIMAL, amount="1234"), from_source("b", 2, amount="abcd")]
+    changes += [from_source("b", 3, amount="hello world"), from_source("a", 4, amount="1234")]
+
+    reasons = json_reasons(tables, tmp_path, batches_of(changes, together))
+
+    rows = stored(tables)
+    assert reasons == []
+    assert [rows[key]["amount"] for key in (1, 4)] == ["-26588.24", "-26588.24"]
+    assert [rows[key][stored_in] for key in (2, 3)] == ["abcd", "hello world"]
+
+
+def test_a_column_with_another_name_in_each_source_has_one_form(tmp_path: Path) -> None:
+    declared = {"types": {"t": "STRING"}}
+    tables = of_sources(tmp_path, {**declared, "rename": {"v": "t"}}, {**declared, "rename": {"w": "t"}})
+    changes = [from_source("a", 1, {"v": MICRO_TIME}, v=1_000_001), from_source("b", 2, {"w": MICRO_TIME}, w=1_000_001)]
+    changes += [from_source("a", 3, v=1_000_001), from_source("b", 4, w=1_000_001)]
+
+    assert json_reasons(tables, tmp_path, batches_of(changes, together=False)) == []
+
+    assert {row["t"] for row in stored(tables).values()} == {"00:00:01.000001"}
+
+
+@pytest.mark.parametrize(
+    "other", [{"rename": {"title": "name"}}, {"drop": ["title"], "add": {"name": "upper(title)"}}], ids=str
+)
+def test_sources_that_name_columns_differently_settle_in_one_batch(tmp_path: Path, other: dict[str, object]) -> None:
+    tables = of_sources(tmp_path, {}, other)
+    changes = [from_source("a", 1, name="x"), from_source("b", 2, title="Y")]
+
+    assert json_reasons(tables, tmp_path, batches_of([*changes, from_source("b", 3, title="Z")], together=True)) == []
+
+    assert [stored(tables)[key]["name"] for key in (1, 2, 3)] == ["x", "Y", "Z"]
+    assert len(Table.open(f"{tables.config.catalog.warehouse}/lake.db/items").context.schemas) <= 4
+
+
+def json_reasons(tables: PipelineTables, directory: Path, batches: list[Any]) -> list[str]:
+    quarantine = run_batches(tables, batches, directory, 1, tables.config.decoder)
+    files = sorted(Path(quarantine.path).rglob("*.jsonl"))
+    return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
