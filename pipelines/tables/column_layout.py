@@ -166,6 +166,13 @@ class Layout:
                 found |= dict.fromkeys(inputs(columns.expressions[name], self.types))
         return tuple(found)
 
+    def nullable_key_inputs(self, primary_key: Iterable[str]) -> frozenset[str]:
+        """Those of them that are no column of the key themselves."""
+        columns = self.rule.columns
+        sources = {columns.source_of(name) for name in primary_key}
+        masked = {columns.masks[name][0] for name in primary_key if name in columns.masks}
+        return frozenset(self.key_inputs(primary_key)) - sources - masked
+
     def check_lacking(self, source: str, shown: Collection[str]) -> None:
         """Raise ConfigError for a name that no column of the source has; ``shown`` are the names that records have.
 

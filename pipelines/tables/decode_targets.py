@@ -97,6 +97,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         target,
         columns=tuple(types.items()),
         primary_key=layout.key_inputs(target.primary_key),
+        nullable_key=layout.nullable_key_inputs(target.primary_key),
         emit_update_before=target.emit_update_before or (needs_old and rule.before == "full"),
         counted_again=frozenset(name for name, into in stored.items() if into in target.counted_again),
         declared=frozenset(n for n, into in stored.items() if into in target.declared) | declared_hidden(rule).keys(),

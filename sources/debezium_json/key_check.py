@@ -53,7 +53,7 @@ def unknown_old_key(
     concerned = np.array([column is not None for column in beyond], np.bool_)
     if not concerned.any():
         return {}
-    lacking = lacks_key(events.before, target.primary_key)
+    lacking = lacks_key(events.before, target.identifying)
     updates = concerned & np.isin(events.ops, (UPDATE, UNSTATED)) & lacking
     deletes = concerned & (events.ops == DELETE) & ~lacking
     if not target.has_whole_before and deletes.any():

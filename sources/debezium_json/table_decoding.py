@@ -215,7 +215,7 @@ class TableDecoding:
         target = rows.target
         events = with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
         events = self._with_known_keys(events, target)
-        keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
+        keyed = (events.ops == DELETE) & lacks_key(events.before, target.identifying)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
@@ -245,7 +245,7 @@ class TableDecoding:
         before = row_objects(events.before)
         for index, position in enumerate(events.positions.tolist()):
             key = unwrapped_key(self.outcome.parsed("key", position))
-            if isinstance(key, dict) and all(key.get(name) is not None for name in target.primary_key):
+            if isinstance(key, dict) and all(key.get(name) is not None for name in target.identifying):
                 usable.append(index)
                 images.append({**(before[index] or {}), **key})
             else:

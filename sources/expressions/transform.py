@@ -377,9 +377,7 @@ class _Transformation:
         """Positions among the columns of the table whose values were not sent, or that the row keeps."""
         masks: dict[int, Mask] = {}
         for position, (name, origin) in enumerate(self._transform.columns):
-            if isinstance(origin, Unfed):
-                continue
-            inputs = origin.inputs if isinstance(origin, Column) else (origin,)
+            inputs = origin.inputs if isinstance(origin, Column) else () if isinstance(origin, Unfed) else (origin,)
             none = np.zeros(self._count, np.bool_)
             hidden = np.logical_or.reduce([self._unsent_in(column) for column in inputs]) if inputs else none
             if isinstance(origin, Column):

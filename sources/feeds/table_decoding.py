@@ -205,7 +205,7 @@ class FeedDecoding:
         """The events except those whose row has an unknown key."""
         if not target.primary_key:
             return events
-        key = target.primary_key
+        key = target.identifying
         gaps = AbsentFields()
         bad = (events.ops == DELETE) & lacks_key(events.before, key)
         updated = events.ops == UPDATE

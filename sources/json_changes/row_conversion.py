@@ -61,9 +61,10 @@ def convert_rows(rows: ChangeRows, plan: Plan, target: DecodeTarget, gaps: Gaps)
                     found.setdefault(row, reason)
         for row, reason in found.items():
             problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
-        if column.name in target.primary_key or not column.type.nullable:
+        is_key = column.name in target.primary_key and column.name not in target.nullable_key
+        if is_key or not column.type.nullable:
             missing = np.asarray(converted.values.is_null())
-            if column.name not in target.primary_key:
+            if not is_key:
                 missing = missing & kept & (True if mask is None else ~mask)
             for null in np.flatnonzero(missing):
                 problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that is NOT NULL")

@@ -757,6 +757,19 @@ def test_rows_are_marked_though_the_table_leaves_deletes_out(tmp_path: Path) -> 
     assert [row["deleted_at"] is None for row in run.rows] == [False]
 
 
+@pytest.mark.parametrize("columns", [{"drop": ["n"]}, {"keep": ["id", "name"]}], ids=str)
+def test_a_marked_row_keeps_the_columns_that_the_rule_no_longer_fills(
+    tmp_path: Path, columns: dict[str, object]
+) -> None:
+    rule: dict[str, object] = {"history": "soft_delete", "where": "name = 'bob'"}
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW), ("c", None, {**ROW, "id": 2})])
+    run.start({**rule, "columns": columns})
+
+    run.take([("d", {"id": 1}, None), ("u", None, {**ROW, "id": 2, "name": "ann"})])
+
+    assert [(row["n"], row["note"], row["deleted_at"] is None) for row in run.rows] == [(6, "x", False)] * 2
+
+
 @pytest.mark.parametrize("history", [None, "soft_delete"])
 @pytest.mark.parametrize("key", ["name", "shard"])
 def test_an_update_that_changes_the_key_takes_unsent_values_from_the_row_that_it_names(
@@ -859,3 +872,37 @@ def test_rows_with_nothing_but_null_for_a_filter_pause_their_table_alone(tmp_pat
     again.caught_up()
 
     assert (again.rows("lake.t"), again.behind) == ({9: {"id": 9, "status": "open"}}, {})
+
+
+@pytest.mark.parametrize("drop", [[], ["note"]], ids=str)
+@pytest.mark.parametrize("together", [True, False])
+def test_null_is_a_value_for_the_expression_of_a_key(tmp_path: Path, together: bool, drop: list[str]) -> None:
+    rule = {
+        "primary_key": ["k", "id"],
+        "before": "full",
+        "columns": {"add": {"k": "coalesce(note, '-')"}, "drop": drop, "types": {"note": "STRING"}},
+    }
+    none, some = {**ROW, "note": None}, {**ROW, "note": "x"}
+    other = {**none, "id": 2}
+    events: list[Any] = [
+        ("c", None, none),
+        ("c", None, other),
+        ("u", none, some),
+        ("u", some, none),
+        ("d", other, None),
+    ]
+    run = Run(tmp_path, rule, **LOOKUP)
+
+    run.take(*([events[:3]] if together else [[event] for event in events[:3]]))
+    assert [(row["k"], row["id"]) for row in run.rows] == [("-", 2), ("x", 1)]
+
+    run.take(*([events[3:]] if together else [[event] for event in events[3:]]))
+    assert [(row["k"], row["id"]) for row in run.rows] == [("-", 1)]
+    assert run.reasons == {}
+
+
+def test_a_key_whose_expression_gives_null_is_a_bad_record(tmp_path: Path) -> None:
+    rule = {"primary_key": ["k", "id"], "before": "full", "columns": {"add": {"k": "upper(note)"}}}
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, {**ROW, "note": None}), ("c", None, ROW)])
+    assert [row["k"] for row in run.rows] == ["X"]
+    assert list(run.reasons) == ["column k STRING NOT NULL: NULL in a column that is NOT NULL"]
