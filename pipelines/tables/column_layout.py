@@ -15,7 +15,7 @@ from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFeature
 from paimon_table.nearest_name import misspelt_column, nearest
 from paimon_table.schema.type_widening import common_type
-from paimon_table.types import DataType, parse_type, sql, type_json
+from paimon_table.types import INTEGERS, DataType, Root, parse_type, sql, string, type_json
 from pipelines.config.column_rules import first_of
 from pipelines.config.own_columns import check_inputs, check_means_source
 from pipelines.config.table_rules import TargetRule
@@ -194,9 +194,15 @@ class Layout:
         for missing, place in {**self.unfed, **stops}.items():
             is_null = next((name for name in shown if name.lower() == missing.lower()), None)
             if is_null is not None:
-                columns = self.rule.columns
+                columns, where = self.rule.columns, f"rule into {self.rule.into}: {place}"
                 named = is_null if columns.leaves_out(is_null) else columns.rename.get(is_null, is_null)
-                raise only_null(f"rule into {self.rule.into}: {place}", is_null, f"{named}: STRING")
+                if is_null in (*columns.replace, *columns.mask) and self.rule.declared([named]):
+                    raise SchemaChangeRefused(
+                        f"{where}: column {is_null!r} has only NULL so far, so the type of its values is unknown: "
+                        "columns.types states the type of the result. Name the column under columns.drop instead, "
+                        "compute the result under another name in columns.add, and declare both types"
+                    ).without_values()
+                raise only_null(where, is_null, f"{named}: STRING")
             if missing not in stops:
                 continue
             if (moment := of_the_moment(missing)) is not None:
@@ -230,7 +236,6 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         if source is not None:
             types[source] = f.type
     for name, t in (seen or {}).items():
-        t = _declared_for_null(rule, name) if t is None else t
         if t is None or name in declared:
             continue
         if name in hidden:
@@ -239,16 +244,61 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         stored = columns.stored_as(name)
         stated = t if stored is None else rule.declared([stored]).get(stored, t)
         types[name] = (widened(types[name], stated) or types[name]) if name in types else stated.with_nullable(True)
+    for name, t in _types_of_nulls(rule, seen or {}, types).items():
+        types[name] = t.with_nullable(True)
     return Layout(rule, types, joins_parts=rule.joins_parts(schema.options))
 
 
-def _declared_for_null(rule: TargetRule, name: str) -> DataType | None:
-    """The declared type of a column of the source that has only NULL so far."""
-    columns = rule.columns
-    if name in (*columns.replace, *columns.mask):
-        return rule.column_types.get(columns.rename.get(name, name))
-    stored = columns.stored_as(name)
-    return None if stored is None else rule.declared([stored]).get(stored)
+def _types_of_nulls(
+    rule: TargetRule, seen: Mapping[str, DataType | None], types: Mapping[str, DataType]
+) -> dict[str, DataType]:
+    """The declared types of columns of the source that have only NULL so far; ``types`` are those of other columns.
+
+    For a replaced or masked column `columns.types` states the type of the result. That is the type of its values too if
+    the expression gives it for no other values, or if only the mask reads them. Otherwise their type stays unknown.
+    """
+    columns, found = rule.columns, dict[str, DataType]()
+    stored_in = {origin: name for name, origin in columns.computed.items() if origin is not None}
+    for name in (name for name, t in seen.items() if t is None and name not in types):
+        stored = columns.stored_as(name)
+        result = stored_in.get(name) if name in (*columns.replace, *columns.mask) else stored
+        declared = None if result is None else rule.declared([result]).get(result)
+        if declared is None:
+            continue
+        if name in columns.replace:
+            is_of_values = _keeps_type(rule, str(result), name, declared, {**types, **found})
+        else:
+            is_of_values = name not in columns.mask or not _is_read(rule, name)
+        if is_of_values:
+            found[name] = declared
+    return found
+
+
+def _keeps_type(rule: TargetRule, result: str, name: str, t: DataType, types: Mapping[str, DataType]) -> bool:
+    """Whether the expression of a replaced column gives this type for values of this type, and for these alone."""
+    from sources.expressions.computed import lacking, typed
+
+    text = rule.columns.expressions[result]
+
+    def is_given(of: DataType) -> bool:
+        given = {**types, name: of}
+        try:
+            is_known = not lacking(text, given)
+            return is_known and typed(result, text, given).with_nullable(True) == t.with_nullable(True)
+        except ConfigError:
+            return False
+
+    return is_given(t) and not is_given(
+        string() if t.root in (*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL) else DataType(Root.BIGINT)
+    )
+
+
+def _is_read(rule: TargetRule, name: str) -> bool:
+    """Whether an expression reads a column."""
+    from sources.expressions.computed import named
+
+    texts = [*rule.columns.expressions.values(), *([] if rule.where is None else [rule.where])]
+    return name.lower() in {read.lower() for text in texts for read in named(text)}
 
 
 def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> DataType:
@@ -273,9 +323,10 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
     for name, t in seen.items():
         stored = columns.stored_as(name)
         declared = rule.declared([stored]).get(stored) if stored is not None else types.get(name)
-        declared = _declared_for_null(rule, name) or declared if t is None else declared
         if declared is not None or t is not None:
             types[name] = (declared or t or types[name]).with_nullable(True)
+    for name, t in _types_of_nulls(rule, seen, types).items():
+        types[name] = t.with_nullable(True)
     refused = {name: why for name in seen if (why := columns.clash(name)) is not None}
     return Layout(rule, types, refused, rule.joins_parts(rule.options))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from paimon_table.errors import ConfigError
+from paimon_table.errors import ConfigError, SchemaChangeRefused
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.column_rules import HIDDEN, ROW_OF_T, Run, records
@@ -906,3 +906,44 @@ def test_a_key_whose_expression_gives_null_is_a_bad_record(tmp_path: Path) -> No
     run = Run(tmp_path, rule, **LOOKUP).take([("c", None, {**ROW, "note": None}), ("c", None, ROW)])
     assert [row["k"] for row in run.rows] == ["X"]
     assert list(run.reasons) == ["column k STRING NOT NULL: NULL in a column that is NOT NULL"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "value"),
+    [
+        ({"replace": {"made": "epoch_ms(made)"}, "types": {"made": "TIMESTAMP(3)"}}, 1_714_557_600_000),
+        ({"replace": {"made": "made > 5"}, "types": {"made": "BOOLEAN"}}, 9),
+        ({"replace": {"made": "CASE WHEN made > 5 THEN 'a' END"}, "types": {"made": "STRING"}}, 10),
+        ({"mask": {"made": {"show_last": 1}}, "types": {"made": "STRING"}, "add": {"lt": "made < 10"}}, 9),
+    ],
+    ids=str,
+)
+def test_the_declared_type_of_a_result_is_not_that_of_its_values(
+    tmp_path: Path, columns: dict[str, object], value: object
+) -> None:
+    """Whether the first value comes with the first record or later."""
+    first, second = ("c", None, {**ROW, "made": None}), ("c", None, {**ROW, "id": 2, "made": value})
+    at_once = Run(tmp_path / "at once", {"columns": columns}).take([first, second])
+    apart = Run(tmp_path / "apart", {"columns": columns})
+
+    with pytest.raises(SchemaChangeRefused, match="the type of the result"):
+        apart.take([first])
+
+    assert at_once.rows == apart.take([first, second]).rows
+    assert at_once.reasons == apart.reasons == {}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"replace": {"made": "coalesce(made, '-')"}, "types": {"made": "STRING"}},
+        {"replace": {"made": "upper(made)"}, "types": {"made": "STRING"}},
+        {"mask": {"made": {"show_last": 1}}, "types": {"made": "STRING"}},
+    ],
+    ids=str,
+)
+def test_a_result_of_the_type_of_its_values_needs_no_value(tmp_path: Path, columns: dict[str, Any]) -> None:
+    run = Run(tmp_path, {"columns": columns}).take([("c", None, {**ROW, "made": None})])
+    run.take([("c", None, {**ROW, "id": 2, "made": "abc"})])
+    given = {"coalesce(made, '-')": ["-", "abc"], "upper(made)": [None, "ABC"], "": [None, "**c"]}
+    assert [row["made"] for row in run.rows] == given[columns.get("replace", {"made": ""})["made"]]
