@@ -20,6 +20,7 @@ from sources.auto.looks import (
     BINARY,
     DEBEZIUM,
     NO_JSON,
+    NOTHING,
     PLAIN,
     ROWS_UNDER_KEYS,
     UPSERT,
@@ -78,6 +79,11 @@ class _Seen:
     """Values that are not JSON."""
     with_schema: int = 0
 
+    @property
+    def is_mostly_framed(self) -> bool:
+        """Whether most values that show a format name a schema of a registry."""
+        return self.looks[BINARY] * 2 > sum(number for look, number in self.looks.items() if look != NOTHING)
+
 
 def topic_formats(batches: Iterable[pa.RecordBatch], topics: Iterable[str]) -> list[TopicFormat]:
     """The format of each topic, from a sample of its records; in the order of ``topics``."""
@@ -108,7 +114,7 @@ def _of_topic(topic: str, seen: _Seen) -> TopicFormat:
     settings: Settings = {}
     has_schema = seen.with_schema * 2 > sum(seen.looks.values())
     schema_words = "with embedded schemas" if has_schema else "without embedded schemas"
-    shape = format_ or told
+    shape = BINARY if seen.is_mostly_framed else format_ or told
     if shape == BINARY:
         format_, words, settings = "auto", "Avro or Protocol Buffers with a schema registry", REGISTRY
     elif shape in _WORDS:

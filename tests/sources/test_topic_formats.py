@@ -25,6 +25,7 @@ RECORDS: list[tuple[list[Any], str | None, str]] = [
     ([{"op": "c", "after": {"id": 1}}], "debezium-json", "Debezium envelopes without embedded schemas"),
     ([{"id": 1, "__op": "c"}], "upsert-json", "rows without an envelope, without embedded schemas"),
     ([b"\0\0\0\0\1\2\2"], "auto", "Avro or Protocol Buffers with a schema registry"),
+    ([b"\0\0\0\0\1\2\2"] * 6 + [None, {}], "auto", "Avro or Protocol Buffers with a schema registry"),
     ([b"<xml/>"], None, "texts that are neither JSON objects nor lines of CSV"),
     ([b"\x08\x05\x12\x03abc"], None, "binary values without a schema registry; if they are Protocol Buffers"),
     ([b"1,2", b"3,4,5"], None, "texts that are neither JSON objects"),
