@@ -26,6 +26,7 @@ from pipelines.tables.writable_tables import check_own_tables, check_tables_of_o
 from pipelines.trial.preview import Preview
 from sources.changes import SKIPS
 from sources.kafka.lost_records import lost_records
+from sources.kafka.start_offsets import check_selected
 from sources.samples import Sample, TopicFacts
 from sources.wording import counted
 
@@ -91,7 +92,14 @@ def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]
         yield Finding("error", f"topic {topic} cannot be read: {why}")
     checkpoint, kafka = Checkpoint(config), config.source.kafka
     positions = None if kafka is None else checkpoint.kafka_positions()
-    if kafka is None or not positions or not sample.topics:
+    if kafka is None:
+        return
+    closed, planned = checkpoint.closed_batch, checkpoint.planned_batch
+    ends = {} if planned is None or planned == closed else checkpoint.planned_ends(planned)
+    refusal = _failure(lambda: check_selected(config.checkpoint, kafka.settings, positions or {}, ends))
+    if refusal is not None:
+        yield Finding("error", refusal)
+    if not positions or not sample.topics:
         return
     bounds = {place: held for facts in sample.topics.values() for place, held in facts.bounds.items()}
     selected, unreadable = kafka.settings.topics, sample.unreadable
@@ -101,7 +109,6 @@ def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]
     for loss in losses:
         end = "on_data_loss: continue skips them" if goes_on else "a run stops; see source.on_data_loss"
         yield Finding("warning" if goes_on else "error", f"records were lost before they were read: {loss}: {end}")
-    closed = checkpoint.closed_batch
     planned_at_ms = None if closed is None else checkpoint.planned_at_ms(closed)
     if planned_at_ms is not None:
         lost = {loss.place[0] for loss in losses}

@@ -15,17 +15,14 @@ from sources.samples import Sample, TopicFacts
 HOUR_MS = 3_600_000
 
 
-def config_of(root: Path, planned_ms: int, offset: int) -> PipelineConfig:
-    """A pipeline whose last closed batch was planned at a time, and ended at an offset of topic t.
-
-    Topic ``former`` is no longer in the file.
-    """
+def config_of(root: Path, planned_ms: int, offset: int, former: tuple[str, ...] = ()) -> PipelineConfig:
+    """A pipeline whose last closed batch was planned at a time, and ended at an offset of topic t."""
     for name, lines in {
         "metadata": [json.dumps({"id": "q"})],
         "offsets/0": [
             "v1",
             json.dumps({"batchTimestampMs": planned_ms}),
-            json.dumps({"t": {"0": offset}, "former": {"0": 7}}),
+            json.dumps({"t": {"0": offset}, **{topic: {"0": 7} for topic in former}}),
         ],
         "commits/0": ["v1", "{}"],
     }.items():
@@ -75,3 +72,11 @@ def test_records_that_are_gone_and_rights_that_lack_are_errors(tmp_path: Path) -
         ("error", "topic u cannot be read"),
         ("error", "records were lost before they were read"),
     ]
+
+
+def test_topics_of_the_checkpoint_that_the_file_no_longer_selects_are_an_error(tmp_path: Path) -> None:
+    now_ms = 1_800_000_000_000
+    found = list(source_findings(config_of(tmp_path, now_ms, offset=3, former=("former",)), sample_of(0, None)))
+    assert [finding.level for finding in found] == ["error"]
+    assert f"checkpoint {tmp_path}/checkpoint has read topics that source.kafka.topics no longer" in found[0].text
+    assert "selects: former. Select them again" in found[0].text
