@@ -63,13 +63,13 @@ def exceeded_budgets(
     if exceeded:
         return exceeded
     of_topics = _judged(batch_id, _good(reports, tables, topics), tables, tables.topic_shares, topics)
-    refused = {judged[0]: _refusal(where, *judged) for judged in of_topics}
     if tables.sinks.keys() <= tables.paused:
-        return list(refused.values())
-    for topic, refusal in refused.items():
+        return [_refusal(where, *judged) for judged in of_topics]
+    for topic, records, newest in of_topics:
+        text = _nearly_all_bad(where, topic, records, newest, is_refused=False)
         if topic not in tables.unreadable:
-            log.error("%s", refusal)
-        tables.unreadable[topic] = str(refusal)
+            log.error("%s", text)
+        tables.unreadable[topic] = text
     return []
 
 
@@ -169,34 +169,54 @@ def _judged(
 
 
 def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooManyBadRecords:
-    kinds = records.reasons.most_common(REASONS_TOLD)
-    told = [f"{counted(count, 'record')}: {reason}" for reason, count in kinds]
-    share = records.share
-    if len(kinds) < len(records.reasons):
-        told.append(f"{counted(share.bad - sum(count for _, count in kinds), 'record')} for other reasons")
-    place = "" if records.first is None else "topic {} partition {} offset {}".format(*records.first)
-    reasons = f"{'; '.join(told)}; the first is at {place} and is {records.look}"
-    if name.startswith(MALFORMED_PREFIX):  # no connector wrote these lines
-        begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
-        text = (
-            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly no line is a record: {newest.bad:,} of the newest "
-            f"{newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Tidemark quarantined none of "
-            "these lines: dump the topic again with `kcat -J`, or leave the file out of source.files.path. To "
-            "quarantine such lines instead, set `max_bad_records: null`"
-        )
-    elif not isinstance(records.budget, NearlyAll):
+    if isinstance(records.budget, NearlyAll):
+        text = _nearly_all_bad(where, name, records, newest, is_refused=True)
+    else:
+        share = records.share
         text = (
             f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records "
-            f"allows {records.budget}: {reasons}. Tidemark neither stored nor quarantined them: fix the records or "
-            "the rule, or raise max_bad_records"
-        )
-    else:
-        what, remedy = (f"topic {name}, which no rule writes to a table", "exclude the topic")
-        if records.is_of_table:
-            what, remedy = name, "fix the rule"
-        text = (
-            f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} "
-            f"in {where}: {reasons}. Tidemark quarantined none of them: {remedy} or change the connector; "
-            "`max_bad_records: null` puts such records into quarantine instead"
+            f"allows {records.budget}: {_reasons(records)}. Tidemark neither stored nor quarantined them: fix the "
+            "records or the rule, or raise max_bad_records"
         )
     return TooManyBadRecords(text, table=name if records.is_of_table else "", topics=frozenset(records.topics))
+
+
+def _nearly_all_bad(where: str, name: str, records: _Records, newest: Share, *, is_refused: bool) -> str:
+    """``is_refused``: whether the batch fails; otherwise the bad records are in quarantine."""
+    seen = f"{newest.bad:,} of the newest {newest.all:,}, with {records.share.bad:,} in {where}"
+    if name.startswith(MALFORMED_PREFIX):  # no connector wrote these lines
+        begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
+        outcome, other = "put these lines into quarantine", ""
+        if is_refused:
+            outcome = "quarantined none of these lines"
+            other = ". To quarantine such lines instead, set `max_bad_records: null`"
+        return (
+            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly no line is a record: {seen}: {_kinds(records)}{begin}. "
+            f"Tidemark {outcome}: dump the topic again with `kcat -J`, or leave the file out of "
+            f"source.files.path{other}"
+        )
+    what, remedy = f"topic {name}, which no rule writes to a table", "exclude the topic"
+    if records.is_of_table:
+        what, remedy = name, "fix the rule"
+    outcome, other = "put them into quarantine", ""
+    if is_refused:
+        outcome = "quarantined none of them"
+        other = "; `max_bad_records: null` puts such records into quarantine instead"
+    return (
+        f"{what}: nearly all records are bad, {seen}: {_reasons(records)}. Tidemark {outcome}: {remedy} or change "
+        f"the connector{other}"
+    )
+
+
+def _reasons(records: _Records) -> str:
+    place = "" if records.first is None else "topic {} partition {} offset {}".format(*records.first)
+    return f"{_kinds(records)}; the first is at {place} and is {records.look}"
+
+
+def _kinds(records: _Records) -> str:
+    """The most frequent reasons, with their numbers of records."""
+    kinds = records.reasons.most_common(REASONS_TOLD)
+    told = [f"{counted(count, 'record')}: {reason}" for reason, count in kinds]
+    if len(kinds) < len(records.reasons):
+        told.append(f"{counted(records.share.bad - sum(count for _, count in kinds), 'record')} for other reasons")
+    return "; ".join(told)
