@@ -22,6 +22,8 @@ from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
 _SCHEMES = ("file", "s3", "s3a")
 _STORAGE_OPTIONS = ("s3.path.style.access", *(f"s3.{f.name.replace('_', '-')}" for f in fields(S3Settings)))
 
+_PAIR = {"s3.access-key": "s3.secret-key", "s3.secret-key": "s3.access-key"}
+
 
 def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Locations that Tidemark cannot reach, storage options that nothing would look at."""
@@ -62,9 +64,21 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
         elif not is_rest and not {"s3", "s3a"} & set(schemes.values()):
             text = f"'{name}' has no effect: neither the warehouse nor the checkpoint is on S3; remove it"
+        elif (wrong := _refused_by_s3(name, config.catalog.options)) is not None:
+            text = wrong
         else:
             continue
         yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _refused_by_s3(name: str, options: Mapping[str, str]) -> str | None:
+    """Why no client of S3 accepts an option; None if it may."""
+    if name == "s3.endpoint" and not re.match(r"https?://[^/]", options[name].strip(), re.IGNORECASE):
+        return f"'{name}' is not an address; write http://HOST:PORT or https://HOST:PORT"
+    other = _PAIR.get(name)
+    if other is not None and other not in options:
+        return f"'{name}' needs '{other}'; set both, or remove it"
+    return None
 
 
 def _slip(location: str) -> str | None:
