@@ -138,6 +138,8 @@ def foreign_problem(data: Any) -> str | None:
         return f"this looks like a pipeline of Flink CDC, not of Tidemark; {_START}"
     if "connector.class" in keys or {"name", "config"} <= keys:
         return f"this looks like a connector of Kafka Connect: give it to Connect, and for Tidemark {_START}"
+    if "cases" in keys and "source" not in keys:
+        return "this is a file of test cases: run them with `tidemark test FILE`, where FILE is the pipeline file"
     if "services" in keys:
         return f"this looks like a Compose file, not a pipeline file; {_START}"
     return None

@@ -186,7 +186,10 @@ def init(
 
 def default_cases(file: Path) -> Path:
     """The case files next to a pipeline file; raises ConfigError if there are none."""
+    from pipelines.config.yaml_file import read_yaml
+
     path = file.with_suffix(f".test{file.suffix}")
     if not path.exists():
+        read_yaml(file, os.environ)  # names the pipeline file if that is the missing one
         raise ConfigError(f"{file} has no test cases: write them to {path}, or name their file with --cases")
     return path

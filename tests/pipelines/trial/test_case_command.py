@@ -307,6 +307,14 @@ def test_a_pipeline_without_cases_is_told_where_to_write_them(tmp_path: Path) ->
     assert tidemark("test", file, "--cases", tmp_path / "other.yaml").returncode == 0
 
 
+def test_a_missing_pipeline_file_is_told_before_its_cases(tmp_path: Path) -> None:
+    done = tidemark("test", tmp_path / "nofile.yaml")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"{tmp_path}/nofile.yaml: cannot be read: No such file or directory\n",
+    )
+
+
 @pytest.mark.slow
 def test_as_a_process_of_its_own_it_prints_nothing_else(tmp_path: Path) -> None:
     done = tidemark_process("test", write(tmp_path, case(insert(1, n=1), "tables: { lake.orders: [{ n: 1 }] }")))
