@@ -68,6 +68,7 @@ def summarize(done: FinishedRun, file: str, *, is_complete: bool = True) -> RunS
         done.why_nothing,
         is_complete,
         file,
+        done.config.catalog.type == "rest",
     )
 
 

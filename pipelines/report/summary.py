@@ -78,7 +78,9 @@ class RunSummary:
     is_complete: bool = True
     """Whether the run read all that there was; False if a signal stopped it."""
     file: str | None = None
-    """The pipeline file, by which commands reach tables whose storage needs options."""
+    """The pipeline file, by which commands reach tables of a server or whose storage needs options."""
+    is_of_server: bool = False
+    """Whether the tables are those of a REST catalog, which names them."""
 
 
 def print_summary(summary: RunSummary, console: Console | None = None) -> None:
@@ -170,7 +172,7 @@ def next_commands(summary: RunSummary, command: str) -> list[str]:
     sampled = (t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier)
     chosen = next(sampled, summary.tables[0])
     path = short_path(chosen.path)
-    if chosen.path.startswith("s3:") and summary.file is not None:
+    if (summary.is_of_server or chosen.path.startswith("s3:")) and summary.file is not None:
         path = f"{shlex.quote(chosen.identifier)} -c {short_path(summary.file)}"
     has_changelog = summary.sample is None or summary.sample.changes is not None
     return [

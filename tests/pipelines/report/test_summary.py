@@ -298,10 +298,12 @@ def test_a_run_that_found_nothing_says_why() -> None:
     assert headline(replace(late, unfinished=("no topic",))) == "shop: nothing was read"
 
 
-def test_commands_for_tables_on_s3_go_by_the_pipeline_file() -> None:
+def test_commands_for_tables_on_s3_or_of_a_server_go_by_the_pipeline_file() -> None:
     table = replace(ORDERS, path="s3://bucket/wh/lake.db/orders")
     summary = RunSummary("shop", Totals(), (table,), file="my shop.yaml")
     assert next_commands(summary, "tidemark")[0] == (
         f"tidemark table scan {table.identifier} -c 'my shop.yaml' --limit 10"
     )
     assert "-c" not in next_commands(replace(summary, tables=(ORDERS,)), "tidemark")[0]
+    of_server = replace(summary, tables=(ORDERS,), is_of_server=True)
+    assert next_commands(of_server, "tidemark") == next_commands(summary, "tidemark")
