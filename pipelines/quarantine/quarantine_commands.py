@@ -69,7 +69,7 @@ def drop(
         bool, typer.Option("--dry-run", help="Print what would be dropped, and change nothing.")
     ] = False,
 ) -> None:
-    """Remove records permanently."""
+    """Remove records from the quarantine."""
     from pipelines.quarantine import quarantine_views
     from pipelines.quarantine.selection import Selection
 

@@ -158,7 +158,9 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
         return
     lines = [group.words for group in groups]
     also = [f"  {counted(damaged, 'damaged line')}"] if damaged else []
-    head = f"{'would drop' if dry_run else 'dropping'} {counted(total, 'record')} permanently:"
+    head = (
+        f"{'would drop' if dry_run else 'dropping'} {counted(total, 'record')}; a later read can quarantine them again:"
+    )
     say("\n".join([head, *first_of(lines, SHOWN, "groups"), *also]))
     if dry_run:
         return

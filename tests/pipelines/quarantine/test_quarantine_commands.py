@@ -131,11 +131,17 @@ def test_what_is_dropped_is_not_on_the_disk_any_more(file: Path, tmp_path: Path)
     assert len(texts) == 1 and "secret" not in texts[0]
 
 
+def test_a_dropped_record_that_is_read_again_and_still_bad_is_open_again(file: Path, tmp_path: Path) -> None:
+    run("drop", file, "--table", "lake.items", "--yes")
+    put(tmp_path, 12, [bad(8, "not JSON", "shop.public.items")])
+    assert "lake.items" in run("list", file).stdout
+
+
 def test_a_dry_run_and_an_unanswered_question_drop_nothing(file: Path, tmp_path: Path) -> None:
     before = lines_left(tmp_path)
 
     assert (
-        "would drop 1 record permanently:\n  lake.items: 1 record: not JSON\n"
+        "would drop 1 record; a later read can quarantine them again:\n  lake.items: 1 record: not JSON\n"
         in run("drop", file, "--table", "lake.items", "--dry-run").stdout
     )
     assert (
