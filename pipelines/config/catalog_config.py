@@ -16,7 +16,7 @@ _SIGNING = "DLF signs requests, which Tidemark does not do yet"
 
 
 def _known_catalog(value: Any) -> Any:
-    if value in ("hive", "jdbc"):
+    if value in ("hive", "jdbc", "glue"):
         raise refused(f"catalog type {value} is not supported yet; use filesystem or rest")
     return value
 

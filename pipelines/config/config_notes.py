@@ -68,6 +68,6 @@ def _words(rule: TargetRule) -> str:
     if mode is BucketMode.BUCKET_UNAWARE:
         return "append, no buckets"
     if mode is BucketMode.HASH_DYNAMIC and rule.primary_key is None and rule.partition_by:
-        columns = ", ".join(rule.partition_by)
-        return f"{mode.value}; rows move between partitions if the message key lacks one of {columns}"
+        columns = " and ".join(rule.partition_by)
+        return f"{mode.value}; rows move between partitions if the message key does not contain {columns}"
     return str(mode.value)

@@ -51,7 +51,7 @@ def test_the_bucket_mode_of_each_rule_is_told(tmp_path: Path) -> None:
             "dynamic buckets, with rows that move between partitions"
         ),
         "options: { bucket: -1 }, partition_by: [day]": (
-            "dynamic buckets; rows move between partitions if the message key lacks one of day."
+            "dynamic buckets; rows move between partitions if the message key does not contain day."
             " If the records have no key, the table becomes a log of events"
         ),
         "options: { bucket: -2 }": "postponed buckets",
