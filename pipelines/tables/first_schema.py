@@ -147,9 +147,11 @@ def _check_named_columns(
             if column in shown and column not in known:
                 raise only_null(f"table {identifier}: option {option!r}", column, f"{column}: BIGINT")
             if column not in known:
+                close = nearest(column, known)
+                hint = f" (did you mean {close!r}?)" if close else ""
                 raise ConfigError(
                     f"table {identifier}: option {option!r} names column {column!r}, which the first events of"
-                    f" {source.topic} do not have. Declare its type in the rule under columns.types"
+                    f" {source.topic} do not have{hint}. Declare its type in the rule under columns.types"
                     f" (such as `{column}: BIGINT`), or remove the option. They have: {', '.join(known) or 'none'}",
                     option=option,
                     column=column,

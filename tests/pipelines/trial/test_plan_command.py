@@ -288,6 +288,13 @@ def test_a_table_that_does_not_fit_its_rule_is_an_error(tmp_path: Path) -> None:
     assert done.stdout.endswith("; 1 prerequisite not met\n")
 
 
+def test_an_option_that_misspells_a_column_of_the_records_says_what_may_be_meant(tmp_path: Path) -> None:
+    options = "options: { sequence.field: updatd }\n    columns:"
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1, "updated": 5})], PIPELINE.replace("columns:", options))
+    done = tidemark("plan", file)
+    assert "'updatd', which the first events of shop.public.orders do not have (did you mean 'updated'?)" in done.stdout
+
+
 def test_a_checkpoint_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
     file = write(tmp_path, [line(0, {"id": 1, "n": 1})])
     ran(tmp_path, file)
