@@ -290,10 +290,13 @@ def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
     for column in columns:
         text = text.replace(quoted(column_name(column)), column).replace(column_name(column), column)
     text = re.sub(r'"metadata (\w+)"', r"$\1", text)
+    if (cast := _NO_CAST.search(text)) is not None:
+        return f"{text}; if it is a column of the source, declare it as {cast[1]} under columns.types"
     unknown = _UNKNOWN_TYPE.fullmatch(text)
     return text.split(" Use TRY(...)")[0].removesuffix(".") if unknown is None else _no_type(unknown[1])
 
 
+_NO_CAST = re.compile(r"Unimplemented type for cast \(\w+ -> (DATE|TIMESTAMP)\)")
 _UNKNOWN_TYPE = re.compile(r"Type with name (.+) does not exist!")
 _TYPES_ELSEWHERE = {"timestamp_ltz": "TIMESTAMPTZ", "bytes": "BLOB", "number": "DECIMAL(38, 0)"}
 """Types of other engines, each with its equivalent in this engine."""

@@ -276,6 +276,14 @@ def test_the_engine_reaches_no_file_and_no_setting() -> None:
         engine._connection().execute("SET threads = 4")
 
 
+def test_a_number_that_cannot_be_cast_to_a_date_is_told_with_the_remedy() -> None:
+    found = over(of("CAST(l AS DATE)"), l=[5])
+    assert found.problems == {
+        0: "Unimplemented type for cast (BIGINT -> DATE); if it is a column of the source, declare it as DATE under "
+        "columns.types"
+    }
+
+
 def test_equal_numbers_have_equal_hashes_whatever_their_type() -> None:
     """A source may widen a column, and records without a schema show another type in each batch."""
     numbers = [Decimal(n) for n in ("12", "0", "-300", "12.5", "-0.25", "1000.1")]
