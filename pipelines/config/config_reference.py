@@ -18,9 +18,8 @@ _INTRODUCTION = """\
 A pipeline file is one YAML document. Tidemark refuses an unknown key, and names its place and the nearest known key.
 It also refuses an option that would have no effect, and a name that is one letter away from a known one. It warns of
 options that it only stores for other programs (`write-buffer-size`), and of names that it cannot judge. A warning is
-a line `file:line:column: warning: ...`, and the file is valid. This page is generated from the models in
-`pipelines/`. `tidemark schema` prints the same as JSON Schema for editors. `tidemark validate FILE...` checks files
-without starting anything.
+a line `file:line:column: warning: ...`, and the file is valid. `tidemark schema` prints this page as JSON Schema for
+editors. `tidemark validate FILE...` checks files without starting anything.
 
 ```yaml
 version: 1
@@ -83,9 +82,9 @@ nothing before `tidemark table compact` |
 | append, fixed buckets | `mode: append`, `bucket: 4`, `bucket-key` | logs whose readers need the order of each key \
 | as fixed buckets |
 
-All merge engines and changelog producers work with the modes that have a primary key, unless their own rules exclude
-one. Aim for buckets of up to about 2 GB of files. A full compaction rewrites a bucket in one task, for which 1 GiB of
-memory is enough (`python -m benchmarks.huge_bucket`). With a `local[N]` master a batch takes less than that, however
+All merge engines and changelog producers work with every mode that has a primary key; `validate` names exceptions.
+Aim for buckets of up to about 2 GB of files. A full compaction rewrites a bucket in one task, for which 1 GiB of
+memory is enough (`python -m benchmarks.huge_bucket`). With a `local[N]` master a batch needs less than 1 GiB, however
 many of its rows go to one bucket. A batch that touches thousands of partitions writes a file in each of them. If you
 can choose, partition by days rather than by hours or names.
 
@@ -99,9 +98,9 @@ all of them. In `python -m benchmarks.moving_rows` batches have 20,000 rows; hal
 | 20,000,000 | 0.12 s | 0.3 GiB | 0.16 s | 6.3 s (3.2 million rows/s) |
 | 100,000,000 | 0.13 s | 0.9 GiB | | |
 
-With the decoding of as many events a batch at 100,000,000 keys takes 1.22 and 1.30 times as long as at 1,000,000 (two
-runs). With that many keys, one in forty shares its 32-bit hash with another key. In Paimon's format both go to one
-bucket, so the more keys there are, the more buckets a batch touches.
+Including decoding, a batch at 100,000,000 keys takes 1.2 to 1.3 times as long as at 1,000,000. One key in forty then
+shares its 32-bit hash with another key. In Paimon's format both go to one bucket, so the
+more keys there are, the more buckets a batch touches.
 """
 
 
