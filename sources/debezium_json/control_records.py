@@ -2,7 +2,7 @@
 
 A control record is about no row, so Tidemark counts it and continues. A shape counts as a control record only if no row
 looks like it. An envelope never does; for a row without envelope, column names alone do not decide. That is why a
-heartbeat, which is a single time, also needs a key or a topic that identifies it.
+heartbeat, which is a single time, also needs a key or a topic that identifies it, and so does a signal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEARTBEAT_PREFIX = "__debezium-heartbeat"
 
 _ENVELOPE_FIELDS = frozenset({"op", "before", "after"})
 _TIMES = frozenset({"ts_ms", "ts_us", "ts_ns"})
-_TRANSACTION_FIELDS = frozenset({"status", "id", "event_count", "data_collections"}) | _TIMES
+_TRANSACTION_REQUIRED = frozenset({"status", "id", "event_count", "data_collections"})
 _NOTIFICATION_FIELDS = frozenset({"id", "aggregate_type", "type", "additional_data", "timestamp"})
 _SIGNALS = frozenset(
     {"execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "schema-changes", "set-binlog-position"}
@@ -63,7 +63,7 @@ def control_kind(value: Mapping[str, Any], key: Any, topic: str) -> str | None:
         return "schema change"
     if _is_notification(value):
         return "notification"
-    if _is_signal(value):
+    if _is_signal(value, key, topic):
         return "signal"
     return "resolved message" if key is None and _is_resolved(value) else None
 
@@ -83,26 +83,41 @@ def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
 
 
 def _is_transaction(value: Mapping[str, Any]) -> bool:
-    is_marked = value.get("status") in ("BEGIN", "END") and isinstance(value.get("id"), str)
-    return is_marked and "event_count" in value and value.keys() <= _TRANSACTION_FIELDS
+    if value.get("status") not in ("BEGIN", "END") or not isinstance(value.get("id"), str):
+        return False
+    return _TRANSACTION_REQUIRED <= value.keys() <= _TRANSACTION_REQUIRED | _TIMES
 
 
 def _is_schema_change(value: Mapping[str, Any]) -> bool:
     """That of a schema change topic, or of a connector's internal schema history."""
-    if "databaseName" not in value or not value.keys() & {"ddl", "tableChanges"}:
+    source = value.get("source")
+    if "databaseName" not in value or not value.keys() & {"ddl", "tableChanges"} or not isinstance(source, Mapping):
         return False
-    return isinstance(value.get("source"), Mapping) or isinstance(value.get("tableChanges"), list)
+    is_of_history = isinstance(value.get("position"), Mapping)
+    return is_of_history or isinstance(value.get("tableChanges"), list) or isinstance(source.get("connector"), str)
 
 
 def _is_notification(value: Mapping[str, Any]) -> bool:
-    is_named = isinstance(value.get("aggregate_type"), str) and isinstance(value.get("type"), str)
-    return is_named and "additional_data" in value and value.keys() <= _NOTIFICATION_FIELDS
+    aggregate, more = value.get("aggregate_type"), value.get("additional_data", "")
+    if not isinstance(aggregate, str) or not isinstance(value.get("type"), str):
+        return False
+    is_told = isinstance(more, Mapping) or (more is None and aggregate.endswith("Snapshot"))
+    return is_told and value.keys() <= _NOTIFICATION_FIELDS
 
 
-def _is_signal(value: Mapping[str, Any]) -> bool:
-    """One of a signal topic; the rows of a signal table come as envelopes, with ``data`` as text."""
-    is_known = isinstance(value.get("type"), str) and value["type"] in _SIGNALS
-    return is_known and isinstance(value.get("data"), Mapping) and value.keys() <= {"id", "type", "data"}
+def _is_signal(value: Mapping[str, Any], key: Any, topic: str) -> bool:
+    """One of a signal topic; the rows of a signal table come as envelopes, with ``data`` as text.
+
+    Its key is the topic prefix, a text that need not be JSON. The type ``log`` is common in other topics too.
+    """
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in _SIGNALS or not isinstance(value.get("data"), Mapping):
+        return False
+    if isinstance(key, Mapping) and key.keys() == {"payload"}:
+        key = key["payload"]
+    is_prefix = isinstance(key, MalformedRecord) or (isinstance(key, str) and key != value.get("id"))
+    is_named = kind != "log" or "signal" in topic.lower()
+    return is_prefix and is_named and value.keys() <= {"id", "type", "data"}
 
 
 def _is_resolved(value: Mapping[str, Any]) -> bool:

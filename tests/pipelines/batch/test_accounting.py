@@ -86,7 +86,7 @@ def test_a_table_made_for_another_source_table_takes_the_deletes_that_waited_for
 def test_every_kind_of_skip_is_counted(tmp_path: Path) -> None:
     tables = filled(tmp_path, [{"match": {"table": "items"}, "into": "lake.items", "schema_changes": "lenient"}])
     other = event("c", 1, {"id": 1}, table="other")
-    transaction = {"status": "BEGIN", "id": "1", "event_count": None}
+    transaction = {"status": "BEGIN", "id": "1", "event_count": None, "data_collections": None}
     batch = records(
         event("u", 1, {"id": 1}),
         ({"id": 1}, None),

@@ -54,7 +54,7 @@ def test_control_records_make_no_table(tmp_path: Path, caplog: pytest.LogCapture
     config = shop_config(tmp_path, [], {"bucket": "1"}, otherwise="create")
     tables = PipelineTables(config, "tidemark-shop-test")
     beat = ({"serverName": "srv"}, {"ts_ms": 1})
-    begin = ({"id": "7"}, {"status": "BEGIN", "id": "7", "event_count": None})
+    begin = ({"id": "7"}, {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None})
 
     with caplog.at_level(logging.INFO):
         reasons, (report,) = run(tables, tmp_path, records(beat, begin, begin, event("c", 1, {"id": 1})))

@@ -58,6 +58,10 @@ def test_a_heartbeat_topic_stands_in_for_the_key(key: Json | None) -> None:
     assert decoded({"ts_ms": 1}, key, "my-heartbeats").counts.control == (1 if key is None else 0)
 
 
+def test_a_log_signal_needs_a_topic_of_signals() -> None:
+    assert decoded({"id": "1", "type": "log", "data": {"message": "m"}}, "srv", "srv-signal").counts.control == 1
+
+
 @pytest.mark.parametrize("topic", ["t", "__debezium-heartbeat.srv"])
 @pytest.mark.parametrize(
     "row", [{"ts_ms": 1}, {"resolved": "1735689600000000000.0000000000"}, {"id": "a", "type": "log", "data": "{}"}]
@@ -76,6 +80,13 @@ def test_an_envelope_is_a_row_whatever_is_in_it(row: Json, topic: str) -> None:
         ({"ts_ms": 1, "id": 1}, SERVER),
         ({"id": "a", "status": "BEGIN", "ts_ms": 1}, {"id": "a"}),
         ({"id": "a", "type": "log", "data": "{}"}, {"id": "a"}),
+        ({"id": "a", "type": "log", "data": {"level": "info"}}, {"id": "a"}),
+        ({"id": "a", "type": "log", "data": {"level": "info"}}, "web-1"),
+        ({"id": "a", "type": "execute-snapshot", "data": {}}, "a"),
+        ({"id": "a", "status": "END", "event_count": 5, "ts_ms": 4}, {"id": "a"}),
+        ({**NOTIFICATION, "additional_data": "{}", "timestamp": 5}, {"id": "c4"}),
+        ({**NOTIFICATION, "aggregate_type": "order", "additional_data": None}, {"id": "c4"}),
+        ({"id": 1, "databaseName": "x", "ddl": "ALTER", "source": {}}, {"id": 1}),
         ({"resolved": True}, None),
         ({"resolved": "1735689600000000000.0000000000"}, {"id": 1}),
         ({"databaseName": "a", "ddl": "b"}, {"id": 1}),

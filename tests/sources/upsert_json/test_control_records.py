@@ -60,6 +60,23 @@ def test_a_row_with_metadata_is_none(key: Any, value: Any) -> None:
         assert (found.counts.control, [s.source for s in found.observations]) == (0, [SOURCE])
 
 
+@pytest.mark.parametrize("copies", [1, 20])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "e1", "type": "log", "data": {"level": "info"}},
+        {"id": "e1", "type": "set-offsets", "data": {}},
+        {**NOTIFICATION, "id": "e1", "additional_data": "{}", "timestamp": 5},
+        {"id": "e1", "status": "END", "event_count": 5, "ts_ms": 4},
+        {"id": "e1", "databaseName": "x", "ddl": "ALTER", "source": {"a": 1}},
+    ],
+)
+def test_rows_of_applications_that_look_similar_are_rows(row: dict[str, Any], copies: int) -> None:
+    found = decoded(rows_of(*[({"id": "e1"}, row)] * copies), {})
+
+    assert (found.counts.control, [s.source for s in found.observations]) == (0, [SOURCE])
+
+
 def test_rows_with_times_alone_are_rows_where_the_key_is_one() -> None:
     (seen,) = decoded(rows_of(({"ts_ms": 1}, {"ts_ms": 1})), {}).observations
 
