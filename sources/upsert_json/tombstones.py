@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import CHARACTERS
@@ -23,6 +24,13 @@ from sources.json_changes.exact_parse import parse_json
 from sources.json_changes.outcome import Outcome
 from sources.upsert_json.metadata import WHOLE_ROWS
 from sources.values.json_values import json_text
+
+_STRUCT = b"Struct{"
+"""How the text of a Kafka Connect struct begins, which StringConverter writes for a key with fields."""
+_STRUCT_TEXT = (
+    "the message key is the text of a struct (Struct{...}), as StringConverter writes it: let the connector use "
+    "JsonConverter as key.converter"
+)
 
 
 def deleting(
@@ -40,6 +48,8 @@ def deleting(
     found = nulls[:0] if skips else nulls[np.asarray(keys.take(pa.array(nulls)).is_valid())]
     outcome.count(tombstones=len(nulls) - len(found))
     problems = {} if problem is None else {p: why for p in found.tolist() if (why := problem(p)) is not None}
+    are_structs = pc.starts_with(keys.take(pa.array(found)).cast(pa.binary()), _STRUCT)
+    problems |= dict.fromkeys(found[np.asarray(are_structs)].tolist(), _STRUCT_TEXT)
     for position, why in problems.items():
         outcome.quarantine(position, f"{why}; so the record does not identify the row to delete")
     return found[~np.isin(found, [*problems])] if problems else found

@@ -60,6 +60,16 @@ def test_a_declared_key_makes_records_replace_each_other(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.parametrize("options", [{}, {"key_format": "string"}])
+def test_the_text_of_a_struct_names_no_row_to_delete(tmp_path: Path, options: dict[str, str]) -> None:
+    pipeline = PlainPipeline(tmp_path, {"json": options}, {**UPSERT, "columns": {"types": {"id": "STRING"}}})
+
+    pipeline.run(plain_batch([(b"Struct{id=a}", {"id": "a", "v": "x"}), (b"Struct{id=a}", None)]))
+
+    assert pipeline.rows() == [{"id": "a", "v": "x"}]
+    assert "JsonConverter as key.converter" in pipeline.bad[1]
+
+
 @pytest.mark.parametrize(
     ("options", "keys", "declared"),
     [

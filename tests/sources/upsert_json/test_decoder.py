@@ -344,6 +344,17 @@ def test_a_key_that_cannot_be_read_deletes_nothing(key: bytes, column: str, valu
     assert found.counts.accounted == 3
 
 
+@pytest.mark.parametrize("value", [None, b"null"])
+def test_a_key_that_is_the_text_of_a_struct_deletes_nothing(value: bytes | None) -> None:
+    """StringConverter as key.converter."""
+    key = b"Struct{id=a}"
+    found = decoded(rows_of((key, {"id": "a", "v": "x"}), (key, value)), target(id="STRING NOT NULL", v="STRING"))
+
+    assert stored(found) == [("+I", "a", "x", 100)]
+    assert [row.offset for row in found.quarantine] == [101]
+    assert "let the connector use JsonConverter as key.converter" in found.quarantine[0].reason
+
+
 def test_a_key_column_may_be_named_payload() -> None:
     found = decoded(rows_of(({"payload": 5}, None)), target("payload", payload="INT NOT NULL"))
 
