@@ -25,6 +25,7 @@ _SOURCE = (
     *("change_lsn", "commit_lsn", "event_serial_no", "change_table"),
     *("scn", "commit_scn", "lcr_position", "rs_id", "ssn", "redo_thread", "user_name", "row_id", "redo_sql"),
     *("start_scn", "start_ts_ms", "commit_ts_ms", "ord", "h", "tord", "stxnid", "lsid", "txnNumber", "wallTime"),
+    *("shard", "vgtid", "keyspace", "value_capture_type", "transaction_tag", "commit_ts", "cluster", "begin_lsn"),
 )
 
 

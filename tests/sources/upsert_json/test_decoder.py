@@ -87,6 +87,19 @@ def test_columns_of_a_new_table_are_those_of_the_row() -> None:
     assert ([column.name for column in seen.columns], seen.key_columns) == (["id", "v", "__x"], ("id",))
 
 
+@pytest.mark.parametrize(
+    "field",
+    ["shard", "vgtid", "keyspace", "value_capture_type", "transaction_tag", "commit_ts", "cluster", "begin_lsn"],
+)
+def test_fields_of_rarer_connectors_are_no_columns(field: str) -> None:
+    """Vitess, Spanner, TiCDC, Cassandra and Informix."""
+    value = {**ROW, f"__{field}": "a", f"__source_{field}": "a"}
+
+    (seen,) = decoded(rows_of((K1, value)), {}).observations
+
+    assert [column.name for column in seen.columns] == ["id", "v"]
+
+
 def test_metadata_may_be_kept_as_columns() -> None:
     (seen,) = decoded(rows_of((K1, {**ROW, "__deleted": "false", "__lsn": 5})), {}, metadata="keep").observations
 
