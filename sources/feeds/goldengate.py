@@ -78,10 +78,12 @@ class GoldenGateFeed(Feed):
     image_names = ("before", "after")
 
     def verdict(self, head: Head, topic: str) -> Verdict:
-        """See ``feed.Feed``."""
+        """See ``feed.Feed``. If a record names no table, as of Flink SQL, the name of the topic replaces it."""
         op, table = head["op_type"], head["table"]
         if op is None and isinstance(head["$schema"], str):
             return NoRows("schema")
+        if table is None and isinstance(op, str) and op in _OPS:
+            return OfTable(SourceTable.of_topic(topic), _OPS[op], split_names(head["primary_keys"]) or None)
         if not isinstance(table, str) or not isinstance(op, str):
             return Strange()
         *owners, name = table.split(".", 2)

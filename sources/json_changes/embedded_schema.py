@@ -62,6 +62,12 @@ class SchemaGroup:
     problem: str | None = None
 
 
+_TEXT_VALUE = (
+    "embedded schema is that of a string, as for a JSON text inside a string: let the producer convert it once "
+    "(JsonConverter as value.converter; for Debezium's outbox router table.expand.json.payload=true)"
+)
+
+
 def is_wrapper(value: Any) -> bool:
     """Whether a JSON value is a payload with or without its schema, and not a row."""
     is_named = isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}
@@ -72,6 +78,8 @@ def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
     """The schema of a text; None stays None. Raises MalformedRecord if it is not a Kafka Connect struct."""
     if schema is None:
         return None
+    if isinstance(schema, Mapping) and schema.get("type") == "string":
+        raise MalformedRecord(_TEXT_VALUE)
     if not isinstance(schema, Mapping) or not isinstance(schema.get("fields"), list):
         raise MalformedRecord("embedded schema is not a Kafka Connect struct")
     row = row_of(schema)

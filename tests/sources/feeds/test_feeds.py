@@ -425,6 +425,19 @@ def test_a_column_that_an_update_of_goldengate_lacks_is_what_the_option_says(
     assert run.rows("SHOP.ORDERS", "ID") == [{"ID": 1, name: note, "N": 2}]
 
 
+def test_records_of_goldengate_without_table_are_of_the_table_of_their_topic(tmp_path: Path) -> None:
+    """Flink SQL writes them."""
+    events: list[Json] = [
+        {"before": None, "after": {"id": 1, "v": "a"}, "op_type": "I"},
+        {"before": None, "after": {"id": 2, "v": "b"}, "op_type": "I"},
+        {"before": {"id": 1, "v": "a"}, "after": None, "op_type": "D"},
+    ]
+
+    run = Run(tmp_path, "ogg-json", [batch_of(*events)], {**KEYED, "match": {"topic": "shop"}})
+
+    assert run.rows("lake.orders") == [{"id": 2, "v": "b"}]
+
+
 @pytest.mark.parametrize("name", ["NOTE", 'note with "quotes"'])
 def test_what_an_update_of_goldengate_leaves_out_has_the_value_before(tmp_path: Path, name: str) -> None:
     """The table has no row that could keep it: the condition has just come true."""

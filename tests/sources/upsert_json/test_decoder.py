@@ -509,6 +509,7 @@ def test_an_unavailable_value_keeps_the_earlier_one(hidden: object) -> None:
         ([{"id": 1}, {"id": 2}], "it is not a JSON object"),
         (7, "it is not a JSON object"),
         (b'"{\\"id\\":1}"', "a JSON text inside a string"),
+        ({"schema": {"type": "string"}, "payload": '{"id":1}'}, "table.expand.json.payload=true"),
         ({**ROW, "__op": "t"}, "op is 't'"),
         ({**ROW, "__op": 5}, "op is '5'"),
         (event("c", None, ROW), "an envelope of Debezium, which the format debezium-json reads"),
