@@ -124,8 +124,8 @@ def _busy(runs: Sequence[Run]) -> list[str]:
     if busy < BUSY:
         return []
     return [
-        f"**The machine was busy with other work** ({100 * busy:.0f} % of the cores at the start): compare processor time, "
-        "not events/s.",
+        f"**The machine was busy with other work** ({100 * busy:.0f} % of the cores at the start): compare processor "
+        "time, not events/s.",
         "",
     ]
 
