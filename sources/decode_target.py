@@ -171,7 +171,7 @@ class DecodeTarget:
     awaited: frozenset[str] = frozenset()
     """Columns that expressions need and no record has shown, in lower case: reported even if they have only NULL."""
     nullable_key: frozenset[str] = frozenset()
-    """The columns of the key that only its expressions read: NULL is a value there."""
+    """The columns of the key that only its expressions read, if old rows are whole: NULL is a value there."""
     joined: frozenset[str] = frozenset()
     """Columns that expressions need, if each source table sends only parts of the rows (``ABSENT_COLUMN``)."""
     transform: RowTransform | None = None
@@ -193,11 +193,6 @@ class DecodeTarget:
         if not self.called:
             return self.columns
         return tuple((name, t) for name, (_, t) in zip(self.called, self.columns, strict=True))
-
-    @property
-    def identifying(self) -> tuple[str, ...]:
-        """The columns of the key without which an old image does not identify its row: all, unless it is whole."""
-        return tuple(n for n in self.primary_key if not (self.has_whole_before and n in self.nullable_key))
 
     def called_now(self, column: str) -> str:
         """The name in change rows of a column that records have."""

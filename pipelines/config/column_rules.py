@@ -293,7 +293,7 @@ class ColumnRules(ConfigModel):
         """
         if column in self.computed:
             return None
-        own = None if column in self.rename or self.leaves_out(column) else column
+        own = None if column in self.rename else column
         return next((name for name, stored in self.rename.items() if stored == column), own)
 
     def leaves_out(self, column: str) -> bool:

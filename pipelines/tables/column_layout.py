@@ -7,6 +7,7 @@ not in the table; the table stores its type in the option ``SOURCE_COLUMNS``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -15,7 +16,7 @@ from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFeature
 from paimon_table.nearest_name import misspelt_column, nearest
 from paimon_table.schema.type_widening import common_type
-from paimon_table.types import INTEGERS, DataType, Root, parse_type, sql, string, type_json
+from paimon_table.types import DataType, parse_type, sql, type_json
 from pipelines.config.column_rules import first_of
 from pipelines.config.own_columns import check_inputs, check_means_source
 from pipelines.config.table_rules import TargetRule
@@ -233,7 +234,8 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
     types, own = dict(hidden), dict(rule.own_columns)
     for f in schema.fields:
         source = None if f.name in own else columns.source_of(f.name)
-        if source is not None:
+        is_of_others = rule.merge_sources is not None and source is not None and columns.leaves_out(source)
+        if source is not None and not is_of_others:
             types[source] = f.type
     for name, t in (seen or {}).items():
         if t is None or name in declared:
@@ -255,42 +257,28 @@ def _types_of_nulls(
     """The declared types of columns of the source that have only NULL so far; ``types`` are those of other columns.
 
     For a replaced or masked column `columns.types` states the type of the result. That is the type of its values too if
-    the expression gives it for no other values, or if only the mask reads them. Otherwise their type stays unknown.
+    the expression is ``coalesce`` of the column and a constant, or if only the mask reads them. Otherwise their type
+    stays unknown.
     """
     columns, found = rule.columns, dict[str, DataType]()
-    stored_in = {origin: name for name, origin in columns.computed.items() if origin is not None}
     for name in (name for name, t in seen.items() if t is None and name not in types):
-        stored = columns.stored_as(name)
-        result = stored_in.get(name) if name in (*columns.replace, *columns.mask) else stored
-        declared = None if result is None else rule.declared([result]).get(result)
-        if declared is None:
-            continue
         if name in columns.replace:
-            is_of_values = _keeps_type(rule, str(result), name, declared, {**types, **found})
+            is_of_values = _is_coalesce(columns.replace[name], name)
         else:
             is_of_values = name not in columns.mask or not _is_read(rule, name)
-        if is_of_values:
+        stored = (
+            columns.rename.get(name, name) if name in (*columns.replace, *columns.mask) else columns.stored_as(name)
+        )
+        declared = None if stored is None else rule.declared([stored]).get(stored)
+        if is_of_values and declared is not None:
             found[name] = declared
     return found
 
 
-def _keeps_type(rule: TargetRule, result: str, name: str, t: DataType, types: Mapping[str, DataType]) -> bool:
-    """Whether the expression of a replaced column gives this type for values of this type, and for these alone."""
-    from sources.expressions.computed import lacking, typed
-
-    text = rule.columns.expressions[result]
-
-    def is_given(of: DataType) -> bool:
-        given = {**types, name: of}
-        try:
-            is_known = not lacking(text, given)
-            return is_known and typed(result, text, given).with_nullable(True) == t.with_nullable(True)
-        except ConfigError:
-            return False
-
-    return is_given(t) and not is_given(
-        string() if t.root in (*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL) else DataType(Root.BIGINT)
-    )
+def _is_coalesce(text: str, name: str) -> bool:
+    constant = r"'(?:[^']|'')*'|-?[\d.]+|true|false"
+    column = f'{re.escape(name)}|"{re.escape(name)}"'
+    return re.fullmatch(rf"\s*coalesce\(\s*(?:{column})\s*,\s*(?:{constant})\s*\)\s*", text, re.IGNORECASE) is not None
 
 
 def _is_read(rule: TargetRule, name: str) -> bool:
@@ -392,6 +380,19 @@ def form_key(rule: TargetRule, name: str) -> str:
     is_own = name == POSITION or not rule.changes_rows
     stored = name if is_own else rule.columns.stored_as(name)
     return f"{_FOR_EXPRESSIONS}{name}" if stored is None else stored
+
+
+def forms_of_source(rule: TargetRule, forms: ColumnForms, names: Iterable[str]) -> ColumnForms:
+    """The forms of columns of a source, by their names there.
+
+    If a rule starts or stops to hide a column of its only source, the form is still where it was.
+    """
+    given = [*names]
+    found = forms.under({name: form_key(rule, name) for name in given})
+    if rule.merge_sources is not None:
+        return found
+    elsewhere = forms.under({n: n for n in given} | {n: f"{_FOR_EXPRESSIONS}{n}" for n in given if forms.of(n) is None})
+    return ColumnForms({**elsewhere.by_column, **found.by_column})
 
 
 def by_form_key(rule: TargetRule, by_name: Mapping[str, _T]) -> dict[str, _T]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_layout import declared_hidden, form_key, layout_of, sources_decoded
+from pipelines.tables.column_layout import declared_hidden, forms_of_source, layout_of, sources_decoded
 from pipelines.tables.continued_tables import continuation_of
 from pipelines.tables.merged_sources import fed_by, feeds_alone, names_of
 from sinks.commit.table_sink import TableSink
@@ -50,6 +50,7 @@ def decode_target(
         earlier=() if before is None or is_stated else before.earlier,
         begin={} if before is None or is_retry else before.begin_in(source.topic, sink.topic_ids),
     )
+    forms = ColumnForms.parsed(table.schema.options.get(OPTION))
     target = DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
         primary_key=row_key,
@@ -73,7 +74,7 @@ def decode_target(
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,
-        forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
+        forms=forms_of_source(rule, forms, (*table.schema.column_names, POSITION)),
         renamed=names.renamed,
         past=names.past,
         masked=frozenset(rule.columns.mask),
@@ -81,10 +82,12 @@ def decode_target(
         tells_schemas=tells_schemas or bool(names.renamed or names.past),
         **limits,
     )
-    return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
+    return _with_transform(target, forms, sink, rule, now_ms) if rule.changes_rows else target
 
 
-def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
+def _with_transform(
+    target: DecodeTarget, forms: ColumnForms, sink: TableSink, rule: TargetRule, now_ms: int
+) -> DecodeTarget:
     """The target in the columns of the source, with the transform that turns its rows into rows of the table."""
     from pipelines.tables.row_transforms import tells_events, tells_places, transform_of
 
@@ -97,7 +100,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         target,
         columns=tuple(types.items()),
         primary_key=layout.key_inputs(target.primary_key),
-        nullable_key=layout.nullable_key_inputs(target.primary_key),
+        nullable_key=layout.nullable_key_inputs(target.primary_key) if rule.before == "full" else frozenset(),
         emit_update_before=target.emit_update_before or (needs_old and rule.before == "full"),
         counted_again=frozenset(name for name, into in stored.items() if into in target.counted_again),
         declared=frozenset(n for n, into in stored.items() if into in target.declared) | declared_hidden(rule).keys(),
@@ -108,7 +111,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         },
         refused_deletes_with=tuple(name for name, into in stored.items() if into in target.refused_deletes_with),
         decimal_formats=rule.decimal_formats(types),
-        forms=target.forms.under({name: form_key(rule, name) for name in (*types, POSITION)}),
+        forms=forms_of_source(rule, forms, (*types, POSITION)),
         leaves_out=partial(_is_left_out, columns.keep, columns.drop, layout.mentioned),
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),

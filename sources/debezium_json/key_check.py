@@ -24,7 +24,6 @@ from sources.json_changes.change_rows import (
     Mask,
     image_column,
     is_null,
-    lacks_key,
 )
 from sources.json_changes.embedded_schema import EmbeddedSchema
 
@@ -45,15 +44,18 @@ def unknown_old_key(
     events: Events,
     target: DecodeTarget,
     fields: Sequence[KeyFields],
+    lacking: Mask,
     schema: EmbeddedSchema | None,
     shape: RecordShape = ENVELOPES,
 ) -> dict[int, str]:
-    """Events whose old row may have an unknown key, by index, with the reason; ``fields`` has the key of each."""
+    """Events whose old row may have an unknown key, by index, with the reason.
+
+    ``fields`` has the message key of each. ``lacking`` are those whose old row lacks the key.
+    """
     beyond = [None if not f else next((c for c in target.primary_key if c not in f), None) for f in fields]
     concerned = np.array([column is not None for column in beyond], np.bool_)
     if not concerned.any():
         return {}
-    lacking = lacks_key(events.before, target.identifying)
     updates = concerned & np.isin(events.ops, (UPDATE, UNSTATED)) & lacking
     deletes = concerned & (events.ops == DELETE) & ~lacking
     if not target.has_whole_before and deletes.any():

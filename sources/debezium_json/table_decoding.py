@@ -150,6 +150,8 @@ class TableDecoding:
         return replace(self._observation(source, columns, positions, shapes), key_only=key_only)
 
     def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[TableEvents]) -> None:
+        if not self.shape.has_old_rows:
+            target = replace(target, nullable_key=frozenset())
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts, target) if target.needs_events else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, self._lacks, log)
@@ -215,12 +217,27 @@ class TableDecoding:
         target = rows.target
         events = with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
         events = self._with_known_keys(events, target)
-        keyed = (events.ops == DELETE) & lacks_key(events.before, target.identifying)
+        keyed = (events.ops == DELETE) & self._lacks_old_key(events, target)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
         if len(events.ops):
             yield rows.change_rows(events)
+
+    def _lacks_old_key(self, events: Events, target: DecodeTarget) -> Mask:
+        """The events whose old row lacks columns of the key, NULL or not at all.
+
+        NULL is a value in columns that only the key's expressions read, if the old row has them.
+        """
+        lacking = lacks_key(events.before, target.primary_key)
+        if not target.nullable_key:
+            return lacking
+        certain = [name for name in target.primary_key if name not in target.nullable_key]
+        for index in np.flatnonzero(lacking & ~lacks_key(events.before, certain)).tolist():
+            event = self.shape.event(unwrapped(self.outcome.parsed("value", int(events.positions[index]))))
+            old = event.get("before") if isinstance(event, Mapping) else None
+            lacking[index] = not (isinstance(old, Mapping) and target.nullable_key <= old.keys())
+        return lacking
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events except those that change a row whose key in the table is unknown."""
@@ -230,7 +247,8 @@ class TableDecoding:
         if not which(self.keys, events.positions, lambda fields: bool(fields) and not key <= set(fields or ())).any():
             return events
         fields = [self.keys.fields[code] for code in self.keys.codes(events.positions).tolist()]
-        unknown = unknown_old_key(events, target, fields, self.schema, self.shape)
+        lacking = self._lacks_old_key(events, target)
+        unknown = unknown_old_key(events, target, fields, lacking, self.schema, self.shape)
         kept = np.ones(len(events.ops), np.bool_)
         for index, reason in unknown.items():
             self.outcome.quarantine(int(events.positions[index]), reason)
@@ -245,7 +263,7 @@ class TableDecoding:
         before = row_objects(events.before)
         for index, position in enumerate(events.positions.tolist()):
             key = unwrapped_key(self.outcome.parsed("key", position))
-            if isinstance(key, dict) and all(key.get(name) is not None for name in target.identifying):
+            if isinstance(key, dict) and all(key.get(name) is not None for name in target.primary_key):
                 usable.append(index)
                 images.append({**(before[index] or {}), **key})
             else:

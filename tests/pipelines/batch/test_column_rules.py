@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hmac
+import json
 import logging
 import pickle
 import re
@@ -913,6 +914,8 @@ def test_a_key_whose_expression_gives_null_is_a_bad_record(tmp_path: Path) -> No
     [
         ({"replace": {"made": "epoch_ms(made)"}, "types": {"made": "TIMESTAMP(3)"}}, 1_714_557_600_000),
         ({"replace": {"made": "made > 5"}, "types": {"made": "BOOLEAN"}}, 9),
+        ({"replace": {"made": "made // 2"}, "types": {"made": "DOUBLE"}}, 5),
+        ({"replace": {"made": "greatest(made, '5')"}, "types": {"made": "STRING"}}, "10"),
         ({"replace": {"made": "CASE WHEN made > 5 THEN 'a' END"}, "types": {"made": "STRING"}}, 10),
         ({"mask": {"made": {"show_last": 1}}, "types": {"made": "STRING"}, "add": {"lt": "made < 10"}}, 9),
     ],
@@ -937,7 +940,6 @@ def test_the_declared_type_of_a_result_is_not_that_of_its_values(
     "columns",
     [
         {"replace": {"made": "coalesce(made, '-')"}, "types": {"made": "STRING"}},
-        {"replace": {"made": "upper(made)"}, "types": {"made": "STRING"}},
         {"mask": {"made": {"show_last": 1}}, "types": {"made": "STRING"}},
     ],
     ids=str,
@@ -945,5 +947,23 @@ def test_the_declared_type_of_a_result_is_not_that_of_its_values(
 def test_a_result_of_the_type_of_its_values_needs_no_value(tmp_path: Path, columns: dict[str, Any]) -> None:
     run = Run(tmp_path, {"columns": columns}).take([("c", None, {**ROW, "made": None})])
     run.take([("c", None, {**ROW, "id": 2, "made": "abc"})])
-    given = {"coalesce(made, '-')": ["-", "abc"], "upper(made)": [None, "ABC"], "": [None, "**c"]}
+    given = {"coalesce(made, '-')": ["-", "abc"], "": [None, "**c"]}
     assert [row["made"] for row in run.rows] == given[columns.get("replace", {"made": ""})["made"]]
+
+
+@pytest.mark.parametrize("op", ["d", "u"])
+@pytest.mark.parametrize("before", [None, {"id": 2}], ids=str)
+def test_an_old_row_without_a_column_of_the_key_is_no_row_with_null(tmp_path: Path, op: str, before: Any) -> None:
+    columns = {"add": {"k": "coalesce(note, '-')"}, "types": {"note": "STRING"}}
+    rule = {"primary_key": ["k", "id"], "before": "full", "columns": columns}
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, {**ROW, "id": 2})])
+    (record,) = records(
+        [(op, {**ROW, "id": 2}, {**ROW, "id": 2, "note": "y"} if op == "u" else None)], first=1
+    ).to_pylist()
+    value = {**json.loads(record["value"]), "before": before}
+    batch = pa.RecordBatch.from_pylist([{**record, "value": json.dumps(value).encode()}], schema=RECORD_SCHEMA)
+
+    reported_batches(run.tables, [batch], run.directory, 1, run.config.decoder)
+
+    assert [(row["k"], row["id"]) for row in run.rows] == [("x", 2)]
+    assert len(run.reasons) == 1

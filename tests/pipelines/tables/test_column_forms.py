@@ -311,3 +311,28 @@ def json_reasons(tables: PipelineTables, directory: Path, batches: list[Any]) ->
     quarantine = run_batches(tables, batches, directory, 1, tables.config.decoder)
     files = sorted(Path(quarantine.path).rglob("*.jsonl"))
     return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({"replace": {"tm": "tm"}}, {}), ({}, {"replace": {"tm": "tm"}}), ({}, {"rename": {"s": "text"}})],
+    ids=str,
+)
+def test_a_rule_that_hides_a_column_or_no_longer_does_keeps_its_form(
+    tmp_path: Path, first: dict[str, object], second: dict[str, object]
+) -> None:
+    for number, columns in enumerate((first, second)):
+        tables = pipeline_tables(tmp_path, [{**RULE[0], "columns": {"types": {"tm": "STRING"}, **columns}}])
+        changes = records(change(number, schema=number == 0), first_offset=number)
+        run_batches(tables, [changes], tmp_path, number, tables.config.decoder)
+    assert [stored(tables)[key]["tm"] for key in (0, 1)] == ["00:00:01.000001"] * 2
+
+
+def test_a_column_that_only_an_expression_reads_from_now_on_keeps_its_type(tmp_path: Path) -> None:
+    given: list[tuple[dict[str, object], object]] = [({}, "abc"), ({"drop": ["s"]}, 5)]
+    for number, (columns, value) in enumerate(given):
+        rule: dict[str, object] = {**RULE[0], "columns": {"add": {"g": "s > '30'"}, **columns}}
+        tables = pipeline_tables(tmp_path, [rule])
+        batch = records(change(number, schema=False, s=value), first_offset=number)
+        run_batches(tables, [batch], tmp_path, number, tables.config.decoder)
+    assert {key: row["g"] for key, row in stored(tables).items()} == {0: "True", 1: "True"}
