@@ -27,7 +27,7 @@ from sources.values.base64_columns import (
 from sources.values.decimal_kinds import DecimalKinds, decimal_kinds
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.json_values import Unconvertible
-from sources.values.scalar_conversion import EXTREMES, INFINITE_DAYS, convert_value, epoch_unit
+from sources.values.scalar_conversion import EXTREMES, INFINITE_MILLIS, REAL_DAYS, convert_value, epoch_unit
 from sources.values.stored_arrays import stored_array
 from sources.values.stored_values import INTEGER_BITS, UNITS
 from sources.values.value_forms import ValueForms
@@ -182,7 +182,7 @@ def _to_integers(array: pa.Array, target: DataType) -> _Plain:
 
 def _to_dates(array: pa.Array) -> _Plain:
     numbers, _ = _numbers(array)
-    doubt = (numbers >= 1 << 31) | (numbers < -(1 << 31)) | np.isin(numbers, [*INFINITE_DAYS])
+    doubt = (numbers < REAL_DAYS[0]) | (numbers > REAL_DAYS[1])
     return _Plain(array.cast(pa.int32(), safe=False).view(pa.date32()), doubt)
 
 
@@ -202,9 +202,11 @@ def _to_timestamps(array: pa.Array, unit: int, target: DataType, forms: ValueFor
     finer = _UNIT_DIGITS[unit] - (target.precision or 0)
     if finer > 0:
         doubt |= numbers % 10**finer != 0
-    if forms.infinity != "extreme":
-        doubt |= (numbers == EXTREMES[0]) | (numbers == EXTREMES[1])
     parts = UNITS[stored.unit]
+    if forms.infinity != "extreme" or parts != unit or unit == UNITS["ms"]:
+        doubt |= (numbers == EXTREMES[0]) | (numbers == EXTREMES[1])
+    if unit == UNITS["ms"]:
+        doubt |= (numbers == INFINITE_MILLIS[0]) | (numbers == INFINITE_MILLIS[1])
     if parts == unit:
         return _Plain(array.view(stored), doubt & valid)
     if parts < unit:

@@ -11,7 +11,7 @@ import re
 NANOS_PER_SECOND = 1_000_000_000
 NANOS_PER_DAY = 86_400 * NANOS_PER_SECOND
 
-_DATE = r"(?P<year>[+-]?\d{4,6})-(?P<month>\d\d)-(?P<day>\d\d)"
+_DATE = r"(?P<year>[+-]?\d{4,6}|[+-]\d{7,9})-(?P<month>\d\d)-(?P<day>\d\d)"
 _TIME = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,9}))?)?)?"
 _ZONE = r"(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?"
 _DATE_TEXT = re.compile(_DATE + "Z?", re.ASCII)

@@ -12,7 +12,7 @@ from typing import Any
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, timestamp_unit
 from sources.values.encodings import AUTO, Encoding, Kind
-from sources.values.iso_time import NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp
+from sources.values.iso_time import NANOS_PER_SECOND, days_of, parse_date, parse_time, parse_timestamp
 from sources.values.json_values import (
     BASE64_TEXT,
     NUMBER_TEXT,
@@ -46,10 +46,22 @@ from sources.values.value_forms import ValueForms
 EXTREMES = (-(1 << 63), (1 << 63) - 1)
 """The smallest and largest timestamp: Debezium's form of PostgreSQL's -infinity and infinity."""
 
-INFINITE_DAYS = {-2_147_472_692: (1 << 31) - 1, -2_147_472_691: -(1 << 31)}
-"""Debezium's form of PostgreSQL's dates infinity and -infinity, and the largest and smallest date in their place."""
+INFINITE_MILLIS = (-9_223_372_036_832_400_000, 9_223_372_036_825_200_000)
+"""The same in milliseconds since 1970: a timestamp of at most 3 digits, or any with ``time.precision.mode`` connect."""
+
+REAL_DAYS = (-2_440_550, 2_145_042_905)
+"""The first and the last date of PostgreSQL, whose range is the widest. Days outside are its infinities."""
+
+_OF_OTHER_SIGN = frozenset(
+    [-2_147_472_692, *range(-622_191_235, -622_191_232), *(days_of(292_269_055, 12, day) for day in (1, 2, 3))]
+)
+"""Debezium's forms of the date infinity that are negative, and of -infinity that are positive.
+
+They overflowed, or lost BC. The time zone of Connect moves them by a day.
+"""
 
 _INFINITIES = {"infinity": EXTREMES[1], "+infinity": EXTREMES[1], "-infinity": EXTREMES[0]}
+_INFINITE_NANOS = tuple(millis * 1_000_000 for millis in INFINITE_MILLIS)
 _LONGEST_INTEGER = 1000
 _INTEGER_TEXT = re.compile(r"-?\d+", re.ASCII)
 
@@ -208,15 +220,19 @@ def _plain_temporal(value: Any, target: DataType, forms: ValueForms) -> Any:
 
 
 def _epoch_day(value: int, target: DataType, forms: ValueForms) -> Any:
-    if value in INFINITE_DAYS and target.root is Root.DATE:
-        return None if forms.infinity == "null" else _finite(value, INFINITE_DAYS[value], target, forms)
-    return store_temporal(Date(value), target)
+    if REAL_DAYS[0] <= value <= REAL_DAYS[1] or target.root is not Root.DATE:
+        return store_temporal(Date(value), target)
+    if forms.infinity == "null":
+        return None
+    is_largest = (value > 0) != (value in _OF_OTHER_SIGN)
+    return _finite(value, (1 << 31) - 1 if is_largest else -(1 << 31), target, forms)
 
 
 def _epoch_moment(value: int, unit: int, target: DataType, forms: ValueForms) -> Any:
-    """Debezium writes PostgreSQL's infinities as the largest and the smallest 64-bit number."""
-    if value in EXTREMES and forms.infinity != "extreme" and target.root in TIMESTAMPS:
-        return _infinite(value, target, forms)
+    """Debezium writes PostgreSQL's infinities as the largest and the smallest 64-bit number, or as INFINITE_MILLIS."""
+    is_infinite = value in EXTREMES or (unit == UNITS["ms"] and value in INFINITE_MILLIS)
+    if is_infinite and target.root in TIMESTAMPS:
+        return _infinite(value, EXTREMES[value > 0], target, forms)
     return store_temporal(Moment(value * (NANOS_PER_SECOND // unit), None), target)
 
 
@@ -232,27 +248,29 @@ def _temporal_of_text(text: str, target: DataType, forms: ValueForms) -> Any:
         days = parse_date(text)
         if days is None:
             raise unfit(text, target)
-        return store_temporal(Date(days), target)
+        return _epoch_day(days, target, forms)
     if target.root is Root.TIME:
         nanos = parse_time(text)
         if nanos is None:
             raise unfit(text, target)
         return store_temporal(TimeOfDay(nanos), target)
     if text in _INFINITIES:
-        return _infinite(text, target, forms)
+        return _infinite(text, _INFINITIES[text], target, forms)
     moment = parse_timestamp(text)
     if moment is None:
         raise unfit(text, target)
     nanos, zoned = moment
+    if nanos in _INFINITE_NANOS:
+        return _infinite(text, EXTREMES[nanos > 0], target, forms)
     if target.root is Root.TIMESTAMP_LTZ and not zoned:
         raise Unconvertible(f"{describe(text)} has no time zone, {target} needs one")
     return store_temporal(Moment(nanos, zoned), target)
 
 
-def _infinite(value: int | str, target: DataType, forms: ValueForms) -> int | None:
+def _infinite(value: int | str, extreme: int, target: DataType, forms: ValueForms) -> int | None:
     if forms.infinity == "null":
         return None
-    extreme = _finite(value, value if isinstance(value, int) else _INFINITIES[value], target, forms)
+    extreme = _finite(value, extreme, target, forms)
     return extreme // 1000 if timestamp_unit(target.precision or 0) == "ms" else extreme
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.types import parse_type
+from paimon_table.types import DataType, Root, parse_type
 from sources.values.connect_types import struct_columns
 from sources.values.conversion import convert_column
 from sources.values.scalar_conversion import convert_value
@@ -144,16 +144,87 @@ def test_what_is_no_schema_is_named(schema: dict[str, Any]) -> None:
         struct_columns(schema)
 
 
-@pytest.mark.parametrize(("days", "end"), [(-2_147_472_692, (1 << 31) - 1), (-2_147_472_691, -(1 << 31))])
-def test_infinite_dates_are_the_ends_of_the_range(days: int, end: int) -> None:
-    field = {**time("Date", "int32"), "optional": True, "field": "c"}
-    (column,) = struct_columns({"type": "struct", "fields": [field]})
+LARGEST_DAY, SMALLEST_DAY = (1 << 31) - 1, -(1 << 31)
+INFINITE_DAYS = [
+    *((days, LARGEST_DAY) for days in (-2_147_472_692, 2_146_033_979, -622_191_234, -622_191_233)),
+    *((days, SMALLEST_DAY) for days in (-2_147_472_691, -625_821_272, -625_821_271)),
+]
+
+
+@pytest.mark.parametrize(("days", "end"), INFINITE_DAYS)
+@pytest.mark.parametrize("is_array", [False, True])
+def test_infinite_dates_are_the_ends_of_the_range(days: int, end: int, is_array: bool) -> None:
+    date = time("Date", "int32")
+    schema = {"type": "array", "items": date} if is_array else date
+    (column,) = struct_columns({"type": "struct", "fields": [{**schema, "optional": True, "field": "c"}]})
+    real = [2_145_042_905, -2_440_550]
 
     def stored(infinity: str) -> list[Any]:
-        form = pa.array([days, days + 5], pa.int64())
+        form = pa.array([[v] if is_array else v for v in (days, *real)], column.form)
         converted = convert_column(form, column.encoding, column.type, ValueForms(infinity=infinity))
-        return [converted.values.cast(pa.int32()).to_pylist(), list(converted.problems)]
+        dates = converted.values.flatten() if is_array else converted.values
+        return [dates.cast(pa.int32()).to_pylist(), list(converted.problems)]
 
-    assert stored("extreme") == [[end, days + 5], []]
-    assert stored("null")[0] == [None, days + 5]
-    assert stored("quarantine") == [[None, days + 5], [0]]
+    assert stored("extreme") == [[end, *real], []]
+    assert stored("null") == [[None, *real], []]
+    assert stored("quarantine") == [real if is_array else [None, *real], [0]]
+
+
+ISO_DATES = [
+    ("+292278994-08-16Z", LARGEST_DAY),
+    ("+292278994-08-17Z", LARGEST_DAY),
+    ("+5877611-06-21Z", LARGEST_DAY),
+    ("+292269055-12-02Z", SMALLEST_DAY),
+    ("+292269055-12-03Z", SMALLEST_DAY),
+    ("-292275055-05-16Z", SMALLEST_DAY),
+    ("-5877611-06-22Z", SMALLEST_DAY),
+    ("+5874897-12-31Z", 2_145_042_905),
+]
+
+
+@pytest.mark.parametrize(("text", "days"), ISO_DATES)
+def test_infinite_dates_of_mode_isostring(text: str, days: int) -> None:
+    field = {"type": "string", "name": "io.debezium.time.IsoDate", "optional": True, "field": "c"}
+    (column,) = struct_columns({"type": "struct", "fields": [field]})
+
+    assert convert_value(text, column.encoding, column.type, ValueForms()) == days
+    if days in (LARGEST_DAY, SMALLEST_DAY):
+        assert convert_value(text, column.encoding, column.type, ValueForms(infinity="null")) is None
+
+
+INFINITE_MOMENTS = [(9_223_372_036_825_200_000, (1 << 63) - 1), (-9_223_372_036_832_400_000, -(1 << 63))]
+
+
+@pytest.mark.parametrize(("millis", "micros"), INFINITE_MOMENTS)
+@pytest.mark.parametrize("name", ["io.debezium.time.Timestamp", "org.apache.kafka.connect.data.Timestamp"])
+@pytest.mark.parametrize("digits", [3, 6])
+def test_infinite_moments_in_milliseconds_are_those_in_microseconds(
+    millis: int, micros: int, name: str, digits: int
+) -> None:
+    field = {"type": "int64", "name": name, "optional": True, "field": "c"}
+    (column,) = struct_columns({"type": "struct", "fields": [field]})
+    target, end = DataType(Root.TIMESTAMP, precision=digits), micros // 1000 if digits == 3 else micros
+    real = 253_402_300_799_000
+    stored_real = real if digits == 3 else 1000 * real
+
+    def stored(infinity: str) -> list[Any]:
+        values = pa.array([millis, real], pa.int64())
+        converted = convert_column(values, column.encoding, target, ValueForms(infinity=infinity))
+        return [converted.values.cast(pa.int64()).to_pylist(), list(converted.problems)]
+
+    assert stored("extreme") == [[end, stored_real], []]
+    assert stored("null") == [[None, stored_real], []]
+    assert stored("quarantine") == [[None, stored_real], [0]]
+    assert convert_value(millis, column.encoding, target, ValueForms()) == end
+
+
+@pytest.mark.parametrize("infinity", ["extreme", "null"])
+@pytest.mark.parametrize(
+    ("text", "end"), [("+292278994-08-16T23:00:00Z", (1 << 63) - 1), ("-292275055-05-16T23:00:00Z", -(1 << 63))]
+)
+def test_infinite_moments_of_mode_isostring(text: str, end: int, infinity: str) -> None:
+    field = {"type": "string", "name": "io.debezium.time.IsoTimestamp", "optional": True, "field": "c"}
+    (column,) = struct_columns({"type": "struct", "fields": [field]})
+    target = DataType(Root.TIMESTAMP, precision=6)
+    found = convert_value(text, column.encoding, target, ValueForms(infinity=infinity))
+    assert found == (end if infinity == "extreme" else None)
