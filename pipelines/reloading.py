@@ -90,7 +90,8 @@ def _reload(run: SupervisedPipeline, config: PipelineConfig, tell: Tell) -> None
     try:
         run.reload(config, tell)
     except ConfigError as error:
-        log.warning("%s", error, extra={"event": "reload-refused", "pipeline": run.config.name})
+        name = run.config.name
+        log.warning("%s: %s", name, error, extra={"event": "reload-refused", "pipeline": name})
         if tell is not _log_answer:
             tell(False, str(error))
 

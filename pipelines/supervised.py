@@ -170,7 +170,7 @@ class SupervisedPipeline(BatchObserver):
         """
         changes = changes_of(self.config, config)
         if self._wanted is not None or self._replaced is not None or self._stopping:
-            raise ConfigError(f"pipeline {self.config.name} is being changed or stopped already; try again later")
+            raise ConfigError("the pipeline is being changed or stopped already; try again later")
         if changes.is_none:
             tell(True, str(changes))
             return

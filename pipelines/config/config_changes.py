@@ -55,9 +55,7 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
     if _is_for_librdkafka(running) is not _is_for_librdkafka(wanted):
         fixed.append("source.kafka.options: they need a `reader` other than the running one")
     if fixed:
-        raise ConfigError(
-            f"pipeline {running.name} continues unchanged: {'; '.join(fixed)}. To change this, restart the pipeline"
-        )
+        raise ConfigError(f"the pipeline continues unchanged: {'; '.join(fixed)}. To change this, restart the pipeline")
     before, after = _rules(running), _rules(wanted)
     return ConfigChanges(
         tuple(name for name in after if name not in before),

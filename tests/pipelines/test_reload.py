@@ -84,7 +84,7 @@ def test_of_rules_for_one_pattern_of_tables_the_changed_ones_are_named() -> None
 def test_what_cannot_change_says_why(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         changes_of(config(), config(**changes))
-    assert "pipeline shop continues unchanged" in str(refusal.value) and told in str(refusal.value)
+    assert str(refusal.value).startswith("the pipeline continues unchanged: ") and told in str(refusal.value)
     assert "restart the pipeline" in str(refusal.value)
 
 
@@ -143,7 +143,9 @@ def test_a_wrong_file_is_told_with_its_place_and_stops_nothing(
     assert one.begun[0].runs_on
 
 
-def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Path) -> None:
+def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     one = Supervised([Query(runs_on=True), Query(runs_on=True)])
     answers: list[Answer] = []
     numbers = itertools.count()
@@ -179,6 +181,7 @@ def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Pa
     ]
     assert "name: the tables and the checkpoint" in answers[1].text and f"{file}:1:" in answers[3].text
     assert answers[5].text == "changed: trigger.interval"
+    assert "shop: the pipeline continues unchanged: name: the tables" in caplog.text
 
 
 def test_a_mistake_in_the_file_of_another_pipeline_is_no_matter_to_a_request(tmp_path: Path) -> None:
