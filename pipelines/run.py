@@ -146,7 +146,7 @@ def _run(
                 raise _JvmEnded  # no request, or only one that a transient failure may explain
             state.tick()
             shown = [
-                run.waits_for or line.tick(run.is_busy_beside)
+                run.waits_for or line.tick(run.is_busy_beside, run.is_source_silent)
                 for run, line in zip(runs, lines, strict=True)
                 if run.is_alive
             ]

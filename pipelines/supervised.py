@@ -207,6 +207,11 @@ class SupervisedPipeline(BatchObserver):
         return self._is_running and self.query is not None and self.query.is_in_turn
 
     @property
+    def is_source_silent(self) -> bool:
+        """Whether the source does not answer at present."""
+        return self._reader is not None and self._reader.silent_s is not None
+
+    @property
     def unfinished(self) -> Sequence[str]:
         """Incomplete files of the source; see ``SourceReader``."""
         return () if self._reader is None else self._reader.unfinished

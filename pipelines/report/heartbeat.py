@@ -21,22 +21,23 @@ class Heartbeat:
         self._since_s, self._batch_id, self._had_batches = now_s, batch_id, True
         self._next_s = FIRST_IDLE_S if batch_id is None else FIRST_WORKING_S
 
-    def due(self, now_s: float, is_busy_beside: bool = False) -> str | None:
-        """The line to print now, if one is due."""
+    def due(self, now_s: float, is_busy_beside: bool = False, is_source_silent: bool = False) -> str | None:
+        """The line to print now, if one is due; none between batches while the source is silent, which it reports."""
         waited_s = now_s - self._since_s
-        if waited_s < self._next_s:
-            return None
         is_idle = self._batch_id is None and self._had_batches
+        if waited_s < self._next_s or (is_idle and is_source_silent and not is_busy_beside):
+            return None
         self._next_s = waited_s + (LONGEST_S if is_idle else min(waited_s, LONGEST_S))
-        return self.now(now_s, is_busy_beside)
+        return self.now(now_s, is_busy_beside, is_source_silent)
 
-    def now(self, now_s: float, is_busy_beside: bool = False) -> str:
+    def now(self, now_s: float, is_busy_beside: bool = False, is_source_silent: bool = False) -> str:
         """The current work; ``is_busy_beside``: batches wait for other work of the pipeline."""
         waited = duration_words(now_s - self._since_s)
         if not self._had_batches:
             return f"no batch yet, {waited} since the start"
         if self._batch_id is None:
-            said = "busy alongside the stream, no batch" if is_busy_beside else "idle, nothing new"
+            said = "the source does not answer, no batch" if is_source_silent else "idle, nothing new"
+            said = "busy alongside the stream, no batch" if is_busy_beside else said
             return f"{said} for {waited}"
         return f"still working on batch {self._batch_id}, {waited}"
 

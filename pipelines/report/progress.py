@@ -62,12 +62,12 @@ class ProgressLine(BatchObserver):
                 },
             )
 
-    def tick(self, is_busy_beside: bool = False) -> str:
-        """Print the lines that are due; gives the current work. ``is_busy_beside`` as for ``Heartbeat.now``."""
-        due = self._heartbeat.due(self._now(), is_busy_beside)
+    def tick(self, is_busy_beside: bool = False, is_source_silent: bool = False) -> str:
+        """Print the lines that are due; gives the current work. The arguments are those of ``Heartbeat.now``."""
+        due = self._heartbeat.due(self._now(), is_busy_beside, is_source_silent)
         if due is not None:
             log.info("%s: %s", self.pipeline, due, extra={"event": "alive", "pipeline": self.pipeline})
-        return f"{self.pipeline}: {self._heartbeat.now(self._now(), is_busy_beside)}"
+        return f"{self.pipeline}: {self._heartbeat.now(self._now(), is_busy_beside, is_source_silent)}"
 
 
 def batch_fields(report: BatchReport) -> Mapping[str, object]:

@@ -91,6 +91,16 @@ def test_a_pipeline_that_works_beside_its_stream_is_not_called_idle() -> None:
     assert beat.due(360.0) == "idle, nothing new for 6 min"
 
 
+def test_a_pipeline_whose_source_does_not_answer_is_not_called_idle() -> None:
+    beat = Heartbeat(0.0)
+    beat.moved(0.0, None)
+    assert beat.due(60.0, is_source_silent=True) is None
+    assert beat.now(60.0, is_source_silent=True) == "the source does not answer, no batch for 60 s"
+    assert beat.due(70.0) == "idle, nothing new for 70 s"
+    beat.moved(100.0, 7)
+    assert beat.due(110.0, is_source_silent=True) == "still working on batch 7, 10 s"
+
+
 def test_a_long_batch_is_told_less_and_less_often() -> None:
     beat = Heartbeat(0.0)
     beat.moved(100.0, 7)
