@@ -199,7 +199,7 @@ class SupervisedPipeline(BatchObserver):
             return None
         left_s = trouble.next_s - self._now()
         next_try = f"next try in {math.ceil(left_s)} s" if self._beginner is None and left_s > 0 else "trying again"
-        return f"{self.config.name}: has been waiting for {duration_words(self._now() - trouble.since_s)}, {next_try}"
+        return f"{self.config.name}: has been waiting for {duration_words(self._now() - trouble.began_s)}, {next_try}"
 
     @property
     def is_busy_beside(self) -> bool:
@@ -269,6 +269,7 @@ class SupervisedPipeline(BatchObserver):
             query.poll()
             return
         self._is_running = False
+        silent_s = (self._reader.silent_s if self._reader is not None else None) or 0.0
         query.close()
         try:
             query.raise_failure()
@@ -277,7 +278,7 @@ class SupervisedPipeline(BatchObserver):
             if not self._stopping:
                 self.start()
         except Exception as error:
-            self._failed(error, self._now())
+            self._failed(error, self._now(), silent_s)
 
     def _show(self, standings: Mapping[str, TableStanding]) -> None:
         """Show which tables are outside the stream."""
@@ -320,13 +321,13 @@ class SupervisedPipeline(BatchObserver):
         self._seen.note(EventKind.RELOADED, replaced.text)
         replaced.tell(True, replaced.text)
 
-    def _failed(self, raised: Exception, since_s: float) -> None:
+    def _failed(self, raised: Exception, since_s: float, silent_s: float = 0.0) -> None:
         error = storage_failure(raised) if isinstance(raised, OSError) else raised
         if self._stopping and may_pass(error):
             log.warning("%s: stopped while it waited: %s", self.config.name, error)
             return
         told = str(error), public_text(error)
-        before = self._trouble or Trouble(*told, since_s)
+        before = self._trouble or Trouble(*told, since_s, silent_s=silent_s)
         after = before.failed_again(*told, self._now(), self._patience) if may_pass(error) else None
         if after is None:
             if self._wanted is not None:
@@ -349,7 +350,7 @@ class SupervisedPipeline(BatchObserver):
         self._seen.retried("outage")
         self._seen.enter(Phase.WAITING, trouble.what, trouble.public_what)
         left_s = trouble.next_s - self._now()
-        since = datetime.now() - timedelta(seconds=self._now() - trouble.since_s)
+        since = datetime.now() - timedelta(seconds=self._now() - trouble.began_s)
         log.warning(
             "%s: %s, next try in %.0f s (number %d); the pipeline ends if it lasts %s",
             self.config.name,
@@ -373,7 +374,7 @@ class SupervisedPipeline(BatchObserver):
         if trouble is None or self._stopping:
             return
         self._seen.enter(Phase.RUNNING)
-        waited_s = self._begun_s - trouble.since_s
+        waited_s = self._begun_s - trouble.began_s
         self.waited_s += waited_s
         log.warning(
             "%s: continues after %s of waiting, at try %d",

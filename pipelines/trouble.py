@@ -21,6 +21,13 @@ class Trouble:
     since_s: float
     tries: int = 0
     next_s: float = 0.0
+    silent_s: float = 0.0
+    """How long the source had not answered before the first failure; does not count against the patience."""
+
+    @property
+    def began_s(self) -> float:
+        """When the obstacle began, for messages."""
+        return self.since_s - self.silent_s
 
     def failed_again(self, what: str, public_what: str, now_s: float, patience: Patience) -> Trouble | None:
         """The same after one more failure, with the time of the next try; None when patience is at its end."""

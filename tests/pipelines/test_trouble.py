@@ -94,6 +94,24 @@ def test_a_pipeline_says_once_that_trouble_is_over(caplog: pytest.LogCaptureFixt
     assert [event.kind for event in one.state.view().events][1:] == [EventKind.WAITING, EventKind.GOING_ON]
 
 
+def test_a_wait_counts_from_when_the_source_fell_silent(caplog: pytest.LogCaptureFixture) -> None:
+    """Spark gives up long after that."""
+    query = Query(Outage("Kafka at b:1 does not answer"), runs_on=True)
+    one = Supervised([query, Query(runs_on=True)])
+    one.run.start()
+    one.play(lambda: one.run.has_query)
+    one.play(lambda: one.clock.now_s >= 170)
+    one.prepared.reader.silent_s = 170.0
+    assert one.run.is_source_silent
+    query.runs_on = False
+    one.play(lambda: not one.run.has_query)
+    one.prepared.reader.silent_s = None
+    assert one.run.waits_for is not None and "has been waiting for 2 min" in one.run.waits_for
+    one.play(lambda: one.run.waited_s > 0)
+    assert 170 <= one.run.waited_s < 180
+    assert "continues after 2 min of waiting" in caplog.text
+
+
 def test_trouble_and_its_end_are_events_of_the_pipeline() -> None:
     silent = Outage("Kafka at b:1 does not answer")
     one = Supervised([Query(silent), silent, Query(runs_on=True)])
