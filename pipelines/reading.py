@@ -70,6 +70,20 @@ class CheckpointStanding:
             return {}
         return self._checkpoint.planned_ends(batch)
 
+    def let_go(self, places: Collection[Place]) -> Positions:
+        closed = self._checkpoint.closed_batch
+        found: Positions = {}
+        with suppress(FileNotFoundError):  # Spark has just removed the oldest
+            for batch in reversed(self._checkpoint.planned_batches):
+                if found.keys() >= {*places}:
+                    break
+                if closed is not None and batch <= closed:
+                    ends = self._checkpoint.planned_ends(batch)
+                    found = {**{place: ends[place] for place in places if place in ends}, **found}
+        # The batch may have read an earlier topic of that name; positions of tables tell them apart.
+        held = self.recorded(self._book.topic_ids).highest if found else {}
+        return {place: min(at, held.get(place, 0)) for place, at in found.items()}
+
     def ends(self) -> Sequence[str]:
         closed = self._checkpoint.closed_batch
         known, self._ends = self._ends, {}

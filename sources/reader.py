@@ -59,6 +59,10 @@ class Standing(Protocol):
         """The end of the planned batch that is not closed, whose rows tables may have; empty without one."""
         ...
 
+    def let_go(self, places: Collection[Place]) -> Positions:
+        """The ends of partitions in the last closed batch that names them, unless no table has them."""
+        ...
+
     def ends(self) -> Sequence[str]:
         """The ends of the last closed batches, in the text form of the source: oldest first, at most a hundred."""
         ...

@@ -238,7 +238,10 @@ class KafkaReader:
         for place, end in planned.items():  # tables may have what the batch has read
             if place[0] not in anew and place in bounds and end > bounds[place].end:
                 left[place] = end
-        return [*lost_with({*anew} & read, {**dict.fromkeys(begun, 0), **closed}), *lost_records(left, bounds)]
+        # Spark drops a topic while it does not exist; only earlier batches know how far it was read.
+        let_go = self._standing.let_go({place for place in begun - closed.keys() if place[0] in anew})
+        ended = {**dict.fromkeys(begun, 0), **let_go, **closed}
+        return [*lost_with({*anew} & read, ended), *lost_records(left, bounds)]
 
     def _pass_over(self, losses: Sequence[Loss]) -> None:
         """Log the losses, each offset once."""

@@ -153,6 +153,21 @@ def tables_at(reading: KafkaReader, monkeypatch: pytest.MonkeyPatch, *positions:
     monkeypatch.setattr(reading._standing._own, "written", lambda: tables)
 
 
+@pytest.mark.parametrize(("topic_id", "begin"), [("1", 50), ("0", 0)], ids=["of the topic", "of an earlier topic"])
+def test_a_topic_that_spark_let_go_loses_the_offsets_after_its_last_batch(
+    reading: KafkaReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic_id: str, begin: int
+) -> None:
+    """An empty batch closed while the topic did not exist, and the next one has planned the new topic."""
+    checkpoint = tmp_path / "cp"
+    for batch, ends in ((1, '{"b":{"0":0}}'), (2, '{"a":{"0":30},"b":{"0":0}}')):
+        (checkpoint / f"offsets/{batch}").write_text(f'v1\n{{"batchTimestampMs":1}}\n{ends}')
+    (checkpoint / "commits/1").write_text("v1\n{}")
+    tables_at(reading, monkeypatch, Position("u", {("a", 0): 50}, topics={"a": topic_id}))
+    reading._settings = replace(reading._settings, goes_on_after_loss=True)
+    reading._go_on({"a": "2", "b": "1"}, {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 0, 0)})
+    assert [loss.begin for loss in reading.losses.newest] == [begin]
+
+
 def test_a_new_checkpoint_does_not_take_positions_for_those_of_a_topic_made_anew(
     reading: KafkaReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
