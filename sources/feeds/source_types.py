@@ -155,4 +155,4 @@ def _masked_as(images: pa.StructArray, side: Rows) -> pa.StructArray:
 
 def binary_encoding(binary_format: str) -> Encoding:
     """How the bytes of a format are written, by its option ``binary_format``."""
-    return LATIN1_BYTES if binary_format == "latin1" else Encoding(Kind.BYTES)
+    return LATIN1_BYTES if binary_format == "latin1" else Encoding(Kind.FORMATTED)

@@ -253,7 +253,9 @@ def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, forms: 
         if target.length == MAX_LENGTH:
             return _Plain(array)
         return _Plain(array, np.asarray(pc.fill_null(pc.greater(pc.utf8_length(array), target.length), False)))
-    if root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES) and forms.binary_format == "base64":
+    is_formatted = encoding.kind in (Kind.AUTO, Kind.FORMATTED)
+    is_base64 = encoding.kind is Kind.BYTES or (is_formatted and forms.binary_format == "base64")
+    if root in BINARIES and is_base64:
         return _to_bytes(array, target)
     if root is Root.BOOLEAN and encoding.kind is Kind.AUTO:
         is_true, is_false = pc.equal(array, "true"), pc.equal(array, "false")

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?\d+")
 _NUMBERED = (Kind.DECIMAL, Kind.TIME, Kind.TIMESTAMP)
 """Kinds with a number in brackets: a scale, or a unit."""
 _FORMS: dict[Kind, pa.DataType] = {
-    **dict.fromkeys((Kind.TEXT, Kind.BYTES, Kind.LATIN1, Kind.DECIMAL), pa.string()),
+    **dict.fromkeys((Kind.TEXT, Kind.BYTES, Kind.FORMATTED, Kind.LATIN1, Kind.DECIMAL), pa.string()),
     **dict.fromkeys((Kind.UNSIGNED, Kind.DATE, Kind.TIME, Kind.TIMESTAMP), pa.int64()),
     Kind.VARIABLE_DECIMAL: pa.struct([("scale", pa.int64()), ("value", pa.string())]),
 }
@@ -134,7 +134,8 @@ def is_told_by_type(encoding: Encoding, t: DataType, forms: ValueForms) -> bool:
     told = {
         Kind.AUTO: True,
         Kind.TEXT: root is not Root.DECIMAL,
-        Kind.BYTES: root in BINARIES or root in CHARACTERS,
+        Kind.BYTES: root in CHARACTERS or (root in BINARIES and forms.binary_format == "base64"),
+        Kind.FORMATTED: root in BINARIES or root in CHARACTERS,
         Kind.VARIABLE_DECIMAL: root is Root.DECIMAL or root in CHARACTERS,
         Kind.DATE: root is Root.DATE or root in INTEGERS,
         Kind.TIME: root in INTEGERS or (root is Root.TIME and encoding.unit == epoch_unit(t, forms)),

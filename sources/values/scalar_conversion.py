@@ -7,6 +7,7 @@ results.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal, DecimalException
 from typing import Any
 
@@ -85,6 +86,8 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
         case Kind.STRUCT:
             return _convert_struct(value, encoding, target, forms)
         case Kind.BYTES:
+            return store_bytes(read_bytes(value, replace(forms, binary_format="base64")), target, value)
+        case Kind.FORMATTED:
             return store_bytes(read_bytes(value, forms), target, value)
         case Kind.LATIN1:
             return store_bytes(read_characters(value), target, value)

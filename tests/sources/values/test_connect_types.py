@@ -228,3 +228,16 @@ def test_infinite_moments_of_mode_isostring(text: str, end: int, infinity: str) 
     target = DataType(Root.TIMESTAMP, precision=6)
     found = convert_value(text, column.encoding, target, ValueForms(infinity=infinity))
     assert found == (end if infinity == "extreme" else None)
+
+
+@pytest.mark.parametrize("binary_format", ["base64", "base64-url-safe", "hex"])
+def test_bytes_of_a_schema_are_base64_whatever_the_connector_writes_as_texts(binary_format: str) -> None:
+    fields = [{"type": kind, "optional": True, "field": kind} for kind in ("bytes", "string")]
+    of_bytes, of_texts = struct_columns({"type": "struct", "fields": fields})
+    forms, target = ValueForms(binary_format=binary_format), parse_type("BYTES")
+
+    read = convert_column(pa.array(["AAAA", "BQ=="]), of_bytes.encoding, target, forms)
+    assert (read.values.to_pylist(), list(read.problems)) == ([b"\0\0\0", b"\5"], [])
+    assert convert_value("AAAA", of_bytes.encoding, target, forms) == b"\0\0\0"
+    text = convert_value("AAAA", of_texts.encoding, target, forms)
+    assert text == (b"\xaa\xaa" if binary_format == "hex" else b"\0\0\0")

@@ -18,6 +18,7 @@ from sources.values.value_forms import ValueForms
 ENCODINGS = [
     AUTO,
     Encoding(Kind.BYTES),
+    Encoding(Kind.FORMATTED),
     Encoding(Kind.UNSIGNED),
     *(Encoding(Kind.DECIMAL, scale=scale) for scale in (0, 2, 5)),
     Encoding(Kind.DATE),
@@ -60,13 +61,17 @@ TYPES = [
     ]
 ]
 OPTIONS = [
-    ValueForms(decimal_format=form, infinity=infinity, time_precision=precision)
+    ValueForms(decimal_format=form, infinity=infinity, time_precision=precision, binary_format=binary)
     for form in ("auto", "auto-base64", "auto-text", "base64", "text")
     for infinity in ("extreme", "null", "quarantine")
     for precision in ("adaptive", "connect")
+    for binary in ("base64", "hex")
 ]
 LIMITS = [n for bits in (7, 15, 31, 63) for n in ((1 << bits) - 1, -(1 << bits))]
-INTEGERS = st.sampled_from([*LIMITS, 0, 86_400_000, 10**17, -(10**18)]) | st.integers(-(1 << 63), (1 << 63) - 1)
+INFINITE = [9_223_372_036_825_200_000, -9_223_372_036_832_400_000, 2_146_033_979, -622_191_234, -625_821_272]
+INTEGERS = st.sampled_from([*LIMITS, *INFINITE, 0, 86_400_000, 10**17, -(10**18)]) | st.integers(
+    -(1 << 63), (1 << 63) - 1
+)
 STRINGS = st.text(max_size=5) | st.sampled_from(
     [
         "AA==",

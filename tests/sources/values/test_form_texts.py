@@ -13,7 +13,9 @@ from sources.values.form_texts import form_encoding, form_text, is_told_by_type
 from sources.values.value_forms import ValueForms
 
 SIMPLE = st.one_of(
-    st.sampled_from([Kind.AUTO, Kind.TEXT, Kind.BYTES, Kind.UNSIGNED, Kind.VARIABLE_DECIMAL, Kind.DATE]).map(Encoding),
+    st.sampled_from(
+        [Kind.AUTO, Kind.TEXT, Kind.BYTES, Kind.FORMATTED, Kind.UNSIGNED, Kind.VARIABLE_DECIMAL, Kind.DATE]
+    ).map(Encoding),
     st.integers(-40, 40).map(lambda scale: Encoding(Kind.DECIMAL, scale=scale)),
     st.sampled_from([Kind.TIME, Kind.TIMESTAMP]).map(lambda kind: Encoding(kind, unit=1_000_000)),
 )
