@@ -258,7 +258,7 @@ def _types_of_nulls(
 
     For a replaced or masked column `columns.types` states the type of the result. That is the type of its values too if
     the expression is ``coalesce`` of the column and a constant, or if only the mask reads them. Otherwise their type
-    stays unknown.
+    stays unknown. To ask whether a value is NULL needs no type.
     """
     columns, found = rule.columns, dict[str, DataType]()
     for name in (name for name, t in seen.items() if t is None and name not in types):
@@ -282,11 +282,12 @@ def _is_coalesce(text: str, name: str) -> bool:
 
 
 def _is_read(rule: TargetRule, name: str) -> bool:
-    """Whether an expression reads a column."""
+    """Whether an expression reads values of a column, and not only whether they are NULL."""
     from sources.expressions.computed import named
 
+    asks = re.compile(rf'(?:\b{re.escape(name)}|"{re.escape(name)}") IS (?:NOT )?NULL\b', re.IGNORECASE)
     texts = [*rule.columns.expressions.values(), *([] if rule.where is None else [rule.where])]
-    return name.lower() in {read.lower() for text in texts for read in named(text)}
+    return name.lower() in {read.lower() for text in texts for read in named(asks.sub("true", text))}
 
 
 def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> DataType:
