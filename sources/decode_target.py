@@ -194,6 +194,11 @@ class DecodeTarget:
             return self.columns
         return tuple((name, t) for name, (_, t) in zip(self.called, self.columns, strict=True))
 
+    @property
+    def certain_key(self) -> tuple[str, ...]:
+        """The columns of the key in which NULL is no value."""
+        return tuple(name for name in self.primary_key if name not in self.nullable_key)
+
     def called_now(self, column: str) -> str:
         """The name in change rows of a column that records have."""
         names = [name for name, _ in self.columns]

@@ -246,8 +246,7 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
         stored = columns.stored_as(name)
         stated = t if stored is None else rule.declared([stored]).get(stored, t)
         types[name] = (widened(types[name], stated) or types[name]) if name in types else stated.with_nullable(True)
-    for name, t in _types_of_nulls(rule, seen or {}, types).items():
-        types[name] = t.with_nullable(True)
+    types |= _types_of_nulls(rule, seen or {}, types)
     return Layout(rule, types, joins_parts=rule.joins_parts(schema.options))
 
 
@@ -271,7 +270,7 @@ def _types_of_nulls(
         )
         declared = None if stored is None else rule.declared([stored]).get(stored)
         if is_of_values and declared is not None:
-            found[name] = declared
+            found[name] = declared.with_nullable(True)
     return found
 
 
@@ -314,8 +313,7 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
         declared = rule.declared([stored]).get(stored) if stored is not None else types.get(name)
         if declared is not None or t is not None:
             types[name] = (declared or t or types[name]).with_nullable(True)
-    for name, t in _types_of_nulls(rule, seen, types).items():
-        types[name] = t.with_nullable(True)
+    types |= _types_of_nulls(rule, seen, types)
     refused = {name: why for name in seen if (why := columns.clash(name)) is not None}
     return Layout(rule, types, refused, rule.joins_parts(rule.options))
 

@@ -50,7 +50,6 @@ def decode_target(
         earlier=() if before is None or is_stated else before.earlier,
         begin={} if before is None or is_retry else before.begin_in(source.topic, sink.topic_ids),
     )
-    forms = ColumnForms.parsed(table.schema.options.get(OPTION))
     target = DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
         primary_key=row_key,
@@ -74,7 +73,6 @@ def decode_target(
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,
-        forms=forms_of_source(rule, forms, (*table.schema.column_names, POSITION)),
         renamed=names.renamed,
         past=names.past,
         masked=frozenset(rule.columns.mask),
@@ -82,12 +80,13 @@ def decode_target(
         tells_schemas=tells_schemas or bool(names.renamed or names.past),
         **limits,
     )
-    return _with_transform(target, forms, sink, rule, now_ms) if rule.changes_rows else target
+    if rule.changes_rows:
+        target = _with_transform(target, sink, rule, now_ms)
+    forms = ColumnForms.parsed(table.schema.options.get(OPTION))
+    return replace(target, forms=forms_of_source(rule, forms, (*dict(target.columns), POSITION)))
 
 
-def _with_transform(
-    target: DecodeTarget, forms: ColumnForms, sink: TableSink, rule: TargetRule, now_ms: int
-) -> DecodeTarget:
+def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
     """The target in the columns of the source, with the transform that turns its rows into rows of the table."""
     from pipelines.tables.row_transforms import tells_events, tells_places, transform_of
 
@@ -111,7 +110,6 @@ def _with_transform(
         },
         refused_deletes_with=tuple(name for name, into in stored.items() if into in target.refused_deletes_with),
         decimal_formats=rule.decimal_formats(types),
-        forms=forms_of_source(rule, forms, (*types, POSITION)),
         leaves_out=partial(_is_left_out, columns.keep, columns.drop, layout.mentioned),
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),

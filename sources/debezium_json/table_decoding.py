@@ -150,7 +150,7 @@ class TableDecoding:
         return replace(self._observation(source, columns, positions, shapes), key_only=key_only)
 
     def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[TableEvents]) -> None:
-        if not self.shape.has_old_rows:
+        if target.nullable_key and not self.shape.has_old_rows:
             target = replace(target, nullable_key=frozenset())
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts, target) if target.needs_events else None
@@ -232,8 +232,7 @@ class TableDecoding:
         lacking = lacks_key(events.before, target.primary_key)
         if not target.nullable_key:
             return lacking
-        certain = [name for name in target.primary_key if name not in target.nullable_key]
-        for index in np.flatnonzero(lacking & ~lacks_key(events.before, certain)).tolist():
+        for index in np.flatnonzero(lacking & ~lacks_key(events.before, target.certain_key)).tolist():
             event = self.shape.event(unwrapped(self.outcome.parsed("value", int(events.positions[index]))))
             old = event.get("before") if isinstance(event, Mapping) else None
             lacking[index] = not (isinstance(old, Mapping) and target.nullable_key <= old.keys())

@@ -205,7 +205,7 @@ class FeedDecoding:
         """The events except those whose row has an unknown key."""
         if not target.primary_key:
             return events
-        key = [name for name in target.primary_key if name not in target.nullable_key]
+        key = target.certain_key
         gaps = AbsentFields()
         bad = (events.ops == DELETE) & lacks_key(events.before, key)
         updated = events.ops == UPDATE

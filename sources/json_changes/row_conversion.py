@@ -61,7 +61,7 @@ def convert_rows(rows: ChangeRows, plan: Plan, target: DecodeTarget, gaps: Gaps)
                     found.setdefault(row, reason)
         for row, reason in found.items():
             problems.setdefault(row, f"column {column.name} {column.type}: {reason}")
-        is_key = column.name in target.primary_key and column.name not in target.nullable_key
+        is_key = column.name in target.certain_key
         if is_key or not column.type.nullable:
             missing = np.asarray(converted.values.is_null())
             if not is_key:

@@ -13,7 +13,6 @@ from decimal import Context, Decimal
 from typing import Any
 
 from paimon_table.types import DataType, Root
-from sources.values.value_forms import ValueForms
 
 EXACT = Context(prec=200_000, Emax=999_999, Emin=-999_999)
 """Context in which no number that gets here is rounded."""
@@ -75,7 +74,7 @@ _HEX_MARK = "\\x"
 """How PostgreSQL and CockroachDB begin bytes in hexadecimal digits; no base64 does."""
 
 
-def read_bytes(value: Any, forms: ValueForms) -> bytes:
+def read_bytes(value: Any, binary_format: str) -> bytes:
     """The bytes that a string encodes in ``binary_format``, or in hexadecimal digits after a mark.
 
     Bytes from a binary format stay unchanged.
@@ -87,13 +86,13 @@ def read_bytes(value: Any, forms: ValueForms) -> bytes:
     try:
         if value.startswith(_HEX_MARK):
             return bytes.fromhex(value.removeprefix(_HEX_MARK))
-        if forms.binary_format == "hex":
+        if binary_format == "hex":
             return bytes.fromhex(value)
-        if forms.binary_format == "base64-url-safe":
+        if binary_format == "base64-url-safe":
             return base64.b64decode(value, altchars=b"-_", validate=True)
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise Unconvertible(f"{describe(value)} is not {forms.binary_format}") from None
+        raise Unconvertible(f"{describe(value)} is not {binary_format}") from None
 
 
 def read_characters(value: Any) -> bytes:

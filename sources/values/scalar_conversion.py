@@ -7,7 +7,6 @@ results.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from decimal import Decimal, DecimalException
 from typing import Any
 
@@ -86,9 +85,9 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
         case Kind.STRUCT:
             return _convert_struct(value, encoding, target, forms)
         case Kind.BYTES:
-            return store_bytes(read_bytes(value, replace(forms, binary_format="base64")), target, value)
+            return store_bytes(read_bytes(value, "base64"), target, value)
         case Kind.FORMATTED:
-            return store_bytes(read_bytes(value, forms), target, value)
+            return store_bytes(read_bytes(value, forms.binary_format), target, value)
         case Kind.LATIN1:
             return store_bytes(read_characters(value), target, value)
         case Kind.DECIMAL if isinstance(value, str | bytes):
@@ -127,7 +126,7 @@ def _convert_plain(value: Any, target: DataType, forms: ValueForms) -> Any:
     if root is Root.DECIMAL:
         return _plain_decimal(value, target, forms)
     if root in BINARIES:
-        return store_bytes(read_bytes(value, forms), target, value)
+        return store_bytes(read_bytes(value, forms.binary_format), target, value)
     if root in (Root.DATE, Root.TIME) or root in TIMESTAMPS:
         return _plain_temporal(value, target, forms)
     if root is Root.ARRAY:
