@@ -74,7 +74,7 @@ class DataType:
     fields: tuple[DataField, ...] = ()
 
     def with_nullable(self, nullable: bool) -> DataType:
-        return replace(self, nullable=nullable)
+        return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     @property
     def is_nested(self) -> bool:

@@ -23,6 +23,7 @@ _BIGINT = DataType(Root.BIGINT)
 _BIG_DECIMAL = DataType(Root.DECIMAL, precision=38, scale=0)
 _DOUBLE = DataType(Root.DOUBLE)
 _BOOLEAN = DataType(Root.BOOLEAN)
+_STRING = string()
 _EXACT_IN_DOUBLE = 1 << 53
 SPECIAL_FLOATS = frozenset({"NaN", "Infinity", "-Infinity"})
 """Strings that Debezium writes for floating point values that JSON numbers cannot express."""
@@ -41,9 +42,10 @@ def infer_type(values: Iterable[Any]) -> DataType | None:
         if isinstance(value, int):
             largest = max(largest, abs(value))
         if found is not None:
-            inferred = found if inferred is None else _merge(inferred, found, largest)
+            # Nearly all values of a column have one type, and this runs for each value of a new table's first batch.
+            inferred = found if inferred is None or found == inferred else _merge(inferred, found, largest)
     if special and (inferred is None or inferred.root is not Root.DOUBLE):
-        return string()
+        return _STRING
     return inferred
 
 
@@ -65,7 +67,7 @@ def iso_type(t: DataType, texts: Iterable[str]) -> DataType:
             is_far |= not -(1 << 63) <= moment[0] < 1 << 63
     if not is_finer:
         return t
-    return string() if is_far else replace(t, precision=9)
+    return _STRING if is_far else replace(t, precision=9)
 
 
 def type_of_value(value: Any) -> DataType | None:
@@ -87,7 +89,7 @@ def type_of_value(value: Any) -> DataType | None:
             element = infer_type(value)
             return None if element is None else DataType(Root.ARRAY, element=element)
         case _:
-            return string()
+            return _STRING
 
 
 def _merge(old: DataType, new: DataType, largest: int) -> DataType:
@@ -97,4 +99,4 @@ def _merge(old: DataType, new: DataType, largest: int) -> DataType:
         return common
     if {old.root, new.root} == {Root.BIGINT, Root.DOUBLE} and largest <= _EXACT_IN_DOUBLE:
         return _DOUBLE
-    return string()
+    return _STRING
