@@ -22,6 +22,7 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import VALUE_KIND, RowKind, are_retracts
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.gather import concat, gather
 from paimon_table.rows.groups import groups_of
 from paimon_table.rows.words import Indices
@@ -256,7 +257,7 @@ def _written(
 
 def _with(rows: pa.Table, name: str, mask: pa.Array, values: pa.Array | pa.Scalar) -> pa.Table:
     position = rows.schema.get_field_index(name)
-    column = pc.if_else(mask, values, rows.column(position).combine_chunks())
+    column = pc.if_else(mask, values, one_array(rows.column(position)))
     return rows.set_column(position, rows.schema.field(position), column)
 
 

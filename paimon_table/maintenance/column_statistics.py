@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import BINARIES, CHARACTERS, TIMESTAMPS, DataField, Root
 
 MOST_HASHES = 1 << 14
@@ -80,7 +81,7 @@ class ColumnStatistics:
         self.null_count += values.null_count
         if self.column.type.is_nested:
             return
-        present = values.drop_null().combine_chunks()
+        present = one_array(values.drop_null())
         if isinstance(present, pa.ChunkedArray):
             present = pa.concat_arrays(present.chunks) if present.chunks else pa.array([], values.type)
         if len(present) == 0:

@@ -24,6 +24,7 @@ from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.field_options import AGGREGATING, FieldOptions
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_retracts
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.gather import gather
 from paimon_table.rows.words import Indices
 from paimon_table.schema.table_schema import TableSchema
@@ -185,7 +186,7 @@ def _picked_columns(
 
 def _reduced(function: AggregateFunction, column: pa.ChunkedArray, versions: _Versions) -> pa.Array:
     """The values of one column; passing keys keep their value without a call of the function."""
-    values = column.combine_chunks().take(pa.array(versions.indices))
+    values = one_array(column).take(pa.array(versions.indices))
     untouched = np.zeros_like(versions.passes) if function.keeps_single else versions.passes
     ordinary = ~(untouched | versions.restarted)
     if ordinary.all():

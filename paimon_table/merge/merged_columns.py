@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from paimon_table.errors import MalformedRecord
 from paimon_table.merge.key_rows import Mask
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_retracts
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.words import Indices
 
 
@@ -49,8 +50,7 @@ def take_or_null(column: pa.Array | pa.ChunkedArray, source: Indices) -> pa.Arra
     """The values of these rows, NULL for row -1, as one array."""
     missing = source < 0
     index = pa.array(source, mask=missing) if missing.any() else pa.array(source)
-    taken = pc.take(column, index, boundscheck=False)
-    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+    return one_array(pc.take(column, index, boundscheck=False))
 
 
 def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedColumns) -> pa.Table:

@@ -12,6 +12,7 @@ from paimon_table.merge.key_rows import Kinds, Mask, only_positions
 from paimon_table.merge.sequence_groups import GroupSequence
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.row_kind import VALUE_KIND, are_retracts
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.words import Indices
 
 
@@ -61,8 +62,7 @@ class Versions:
 
     def values(self, name: str, indices: Indices) -> pa.Array:
         """The values of a column in the rows with these numbers, as one array."""
-        column = self.rows.column(name).take(pa.array(indices))
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return one_array(self.rows.column(name).take(pa.array(indices)))
 
     def row_at(self, positions: Indices) -> Indices:
         """Row numbers of positions; -1 stays -1."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_table.errors import ConfigError
 from paimon_table.rows.binary_row import serialize_rows
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, arrow_type
 
 Hashes = npt.NDArray[np.uint32]
@@ -25,7 +26,7 @@ def hive_hash(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[Dat
     """
     state = np.zeros(len(columns[0]), np.uint32)
     for column, t in zip(columns, types, strict=True):
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        array = one_array(column)
         hashes = _column_hash(array.cast(arrow_type(t)), t)
         if array.null_count:
             hashes = np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, np.uint32(0))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import UnsupportedFeature
+from paimon_table.rows.chunks import one_array
 
 U64 = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.int64]
@@ -43,8 +44,7 @@ class Words:
 
 def normal_form(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The column as one array of integers, decimals or binary whose own order is the key order."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = one_array(column)
     t = column.type
     if pa.types.is_integer(t) or pa.types.is_decimal(t) or pa.types.is_binary(t):
         return column

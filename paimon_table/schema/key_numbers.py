@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.hashes import Hashes, assign_buckets, murmur_hash_columns
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataType
@@ -29,4 +30,4 @@ def whole_key_hashes(schema: TableSchema, rows: pa.Table) -> Hashes:
 
 def _columns(schema: TableSchema, rows: pa.Table, names: Iterable[str]) -> tuple[list[pa.Array], list[DataType]]:
     fields = [schema.field(name) for name in names]
-    return [rows.column(field.name).combine_chunks() for field in fields], [field.type for field in fields]
+    return [one_array(rows.column(field.name)) for field in fields], [field.type for field in fields]

@@ -22,6 +22,7 @@ from paimon_table import (
     write_traits,
 )
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.python_values import to_arrow
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
@@ -147,7 +148,7 @@ class ArrivedRows:
         numbers = self._last_rows(lane)
         last = rows.select([VALUE_KIND, OTHER_KEY]).take(numbers)
         leaves = pc.and_(pc.equal(last[VALUE_KIND], RowKind.DELETE), pc.is_valid(last[OTHER_KEY]))
-        leaving = numbers.filter(leaves.combine_chunks()).to_pylist()
+        leaving = numbers.filter(one_array(leaves)).to_pylist()
         if not leaving:
             return None
         histories = self._histories_of(lane, rows)

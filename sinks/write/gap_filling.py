@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.chunks import one_array
 from paimon_table.rows.python_values import column_values, key_of_text, row_values, to_arrow
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
 from sinks.write.unsent import Became, Unsent
@@ -352,7 +353,7 @@ class GapFiller:
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
-        gaps = rows.column(UNAVAILABLE).combine_chunks()
+        gaps = one_array(rows.column(UNAVAILABLE))
         plain = rows.drop_columns([name for name in (UNAVAILABLE, OTHER_KEY) if name in rows.column_names])
         affected = np.flatnonzero(np.asarray(has_gaps(gaps)))
         replaced: dict[int, dict[int, Any]] = {}

@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from paimon_table.rows.chunks import one_array
 from sources.debezium_json.envelope_schema import NAME_FIELDS
-from sources.debezium_json.envelope_split import Heads
+from sources.debezium_json.envelope_split import Heads, OldRows
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
+from sources.json_changes.change_rows import Mask, OldRowRule, with_fields
 from sources.json_changes.column_plan import Plan, fitted_to
 from sources.json_changes.embedded_schema import is_wrapper
 from sources.json_changes.exact_parse import parse_exactly
+
+Indices = npt.NDArray[np.int64]
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
 NAMES = pa.struct([(name, pa.string()) for name in NAME_FIELDS])
@@ -122,11 +126,22 @@ class Layout:
 ENVELOPE_LAYOUT = Layout(envelope_fields, images_of)
 
 
+UnexpectedFields = Literal["infer", "ignore"]
+
+
+@dataclass(frozen=True, slots=True)
+class OldRowsWanted:
+    """Which old rows of split texts are parsed: those of deletes, and those that the rule does not leave out."""
+
+    are_deletes: npt.NDArray[np.bool_]
+    rule: OldRowRule | None
+
+
 class EnvelopeParser:
     """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them.
 
     Unless ``plan`` is ``whole``, rows are parsed with the planned columns alone. ``shape`` makes envelopes of parsed
-    values, ``layout`` says where Arrow finds the rows.
+    values, ``layout`` says where Arrow finds the rows. Heads with old rows need ``old_rows``.
     """
 
     def __init__(
@@ -138,14 +153,18 @@ class EnvelopeParser:
         *,
         whole: bool = True,
         layout: Layout = ENVELOPE_LAYOUT,
+        old_rows: OldRowsWanted | None = None,
     ) -> None:
         self._texts = texts
         self._heads = heads
         self._shape = shape
         self._layout = layout
-        self._unexpected = "infer" if plan and whole else "ignore"
+        self._wanted = old_rows
+        self._unexpected: UnexpectedFields = "infer" if plan and whole else "ignore"
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
         self._eligible &= ~may_be_deep(texts if heads is None else heads.lines)
+        if heads is not None and heads.old is not None:
+            self._eligible[heads.old.of] &= ~may_be_deep(heads.old.lines)
         self._refits_left = _MOST_REFITS
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
@@ -217,39 +236,53 @@ class EnvelopeParser:
     def _parse(self, start: int, stop: int, plan: Plan) -> pa.Table:
         if any(pa.types.is_decimal(c.form) for c in plan):
             self._refuse_huge_numbers(start, stop)
-        fields = self._layout.fields(plan)
-        is_before = None if self._heads is None else self._heads.is_before
-        if self._heads is None:
-            lines = joined_lines(self._texts.slice(start, stop - start))
-        else:
-            lines = _bytes_of(self._heads.lines.slice(start, stop - start))
-            fields = fields[:2] if is_before is None else list(fields[0].type)
-        try:
-            table = pj.read_json(
-                pa.BufferReader(lines),
-                # One block for all lines: Arrow's errors count rows from the begin of their block.
-                read_options=pj.ReadOptions(use_threads=False, block_size=lines.size + 1),
-                parse_options=pj.ParseOptions(
-                    explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            found = _ROW_IN_ERROR.search(str(error))
-            raise _Refused(int(found[1]) if found else None) from None
-        # A text with two objects: which one is unknown, so halves are tried.
-        if table.num_rows != stop - start:
-            raise _Refused(None)
-        table = _sound(table, fields)
-        if is_before is None:
-            return table
-        columns = [name for name in table.column_names if not self._shape.is_metadata(name)]
-        return _two_sided(table.select(columns), is_before[start:stop])
+        fields, heads, count = self._layout.fields(plan), self._heads, stop - start
+        if heads is None:
+            return _read(joined_lines(self._texts.slice(start, count)), count, fields, self._unexpected)
+        lines = _bytes_of(heads.lines.slice(start, count))
+        if heads.is_before is None:
+            return _read(lines, count, fields[:2], self._unexpected)
+        columns = list(fields[0].type)
+        table = _read(lines, count, columns, self._unexpected)
+        images = _rows(table.select([name for name in table.column_names if not self._shape.is_metadata(name)]))
+        is_before = heads.is_before[start:stop]
+        old = None if heads.old is None else heads.old.between(start, stop)
+        if old is None or not len(old.of) or self._wanted is None:
+            return _two_sided(images, is_before)
+        are_deletes = self._wanted.are_deletes[start:stop]
+        if self._wanted.rule is not None:
+            old = _old_rows_to_read(old, images, are_deletes, columns, self._wanted.rule)
+        if not len(old.of):
+            return _two_sided(images, is_before)
+        rows = _rows(_read(_bytes_of(old.lines), len(old.of), columns, self._unexpected, old.of))
+        return _two_sided(images, is_before, rows, old.of, has_one=not are_deletes[old.of].any())
 
     def _exact_stretch(self, start: int, stop: int) -> ExactStretch:
         return ExactStretch(start, tuple(self._exact(i) for i in range(start, stop)))
 
     def _exact(self, index: int) -> Any:
         return self._shape.event(unwrapped(parse_exactly(self._texts[index].as_py())))
+
+
+def _read(
+    lines: pa.Buffer, count: int, fields: Sequence[pa.Field], unexpected: UnexpectedFields, of: Indices | None = None
+) -> pa.Table:
+    """The columns of ``count`` texts. Raises _Refused, with a number of ``of`` for the row if it is given."""
+    try:
+        table = pj.read_json(
+            pa.BufferReader(lines),
+            # One block for all lines: Arrow's errors count rows from the begin of their block.
+            read_options=pj.ReadOptions(use_threads=False, block_size=lines.size + 1),
+            parse_options=pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=unexpected),
+        )
+    except pa.ArrowInvalid as error:
+        found = _ROW_IN_ERROR.search(str(error))
+        row = int(found[1]) if found else count
+        raise _Refused(None if row >= count else row if of is None else int(of[row])) from None
+    # A text with two objects: which one is unknown, so halves are tried.
+    if table.num_rows != count:
+        raise _Refused(None)
+    return _sound(table, fields)
 
 
 def _sound(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
@@ -281,12 +314,63 @@ def _sound_values(values: pa.Array, wanted: pa.DataType | None) -> pa.Array:
     return pa.StructArray.from_arrays(inner, [field.name for field in values.type], mask=pc.is_null(values))
 
 
-def _two_sided(images: pa.Table, is_before: npt.NDArray[np.bool_]) -> pa.Table:
-    """Columns before, after and image over the same values; a row is there on one of the first two sides only."""
-    values = [column.combine_chunks() for column in images.columns]
-    missing = {"before": pa.array(~is_before), "after": pa.array(is_before), "image": None}
-    fields = list(images.schema)
-    return pa.table({name: pa.StructArray.from_arrays(values, fields=fields, mask=m) for name, m in missing.items()})
+def _old_rows_to_read(
+    old: OldRows, images: pa.StructArray, are_deletes: Mask, columns: list[pa.Field], rule: OldRowRule
+) -> OldRows:
+    """The old rows that matter. Of all others Arrow reads only the key, which takes half as long."""
+    key = [field for field in columns if field.name in rule.primary_key] or columns[:1]
+    before = _rows(_read(_bytes_of(old.lines), len(old.of), key, "ignore", old.of))
+    after = with_fields(images, key).take(pa.array(old.of))
+    is_read = ~rule.has_same_key(before, after) | rule.has_gaps(images)[old.of] | are_deletes[old.of]
+    return old.chosen(is_read)
+
+
+def _rows(table: pa.Table) -> pa.StructArray:
+    return pa.StructArray.from_arrays([one_array(column) for column in table.columns], fields=list(table.schema))
+
+
+def _two_sided(
+    images: pa.StructArray,
+    is_before: Mask,
+    old: pa.StructArray | None = None,
+    old_of: Indices | None = None,
+    *,
+    has_one: bool = True,
+) -> pa.Table:
+    """Columns before and after, each NULL where the event lacks this side, and ``image`` if one is enough for each.
+
+    ``images`` are ``before`` where the mask says so, else ``after``; ``old`` are ``before`` of the events ``old_of``.
+    """
+    before = _masked(images, ~is_before)
+    if old is not None and old_of is not None:
+        place = np.where(is_before, np.arange(len(images)), -1)
+        place[old_of] = len(images) + np.arange(len(old))
+        before = pa.concat_arrays(_of_one_type(images, old)).take(pa.array(place, mask=place < 0))
+    sides = {"before": before, "after": _masked(images, is_before)}
+    return pa.table({**sides, "image": images} if has_one else sides)
+
+
+def _masked(rows: pa.StructArray, mask: Mask) -> pa.StructArray:
+    children = [rows.field(i) for i in range(rows.type.num_fields)]
+    return pa.StructArray.from_arrays(children, fields=list(rows.type), mask=pa.array(mask))
+
+
+def _of_one_type(one: pa.StructArray, other: pa.StructArray) -> list[pa.StructArray]:
+    """Both with the fields of both. Of fields that Arrow has inferred in different ways, only NULL or not is read."""
+    if one.type == other.type:
+        return [one, other]
+    fields = {field.name: field for field in (*one.type, *other.type)}
+    shared = {field.name for field in one.type if field in list(other.type)}
+    wanted = [field if name in shared else pa.field(name, pa.bool_()) for name, field in fields.items()]
+    found = []
+    for rows in (one, other):
+        own = [rows.field(f.name) if rows.type.get_field_index(f.name) >= 0 else pa.nulls(len(rows)) for f in wanted]
+        children = [
+            values if f.name in shared else pc.if_else(pc.is_valid(values), True, None)
+            for f, values in zip(wanted, own, strict=True)
+        ]
+        found.append(pa.StructArray.from_arrays(children, fields=wanted))
+    return found
 
 
 def _is_one_object(texts: pa.Array) -> npt.NDArray[np.bool_]:

@@ -3,50 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.envelopes import EnvelopeParser, ExactStretch, Stretch, VectorStretch, unwrapped
+from paimon_table.rows.chunks import one_array
+from sources.debezium_json.envelopes import (
+    EnvelopeParser,
+    ExactStretch,
+    OldRowsWanted,
+    Stretch,
+    VectorStretch,
+    unwrapped,
+)
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.ops import LETTERS
 from sources.debezium_json.strange_values import missing_row
-from sources.json_changes.change_rows import DELETE, Events, present
+from sources.json_changes.change_rows import DELETE, Events, OldRowRule, present, without_old_rows
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
 
 
-def read_events(part: TableEvents, plan: Plan, outcome: Outcome) -> list[Events]:
-    """Parse the images of data events (op r, c, u, d) with the plan's columns; bad ones go to quarantine."""
+def read_events(part: TableEvents, plan: Plan, outcome: Outcome, rule: OldRowRule | None) -> list[Events]:
+    """Parse the images of data events (op r, c, u, d) with the plan's columns; bad ones go to quarantine.
+
+    Without a rule all old rows are read.
+    """
     found: list[Events] = []
-    if part.images is not None:
-        images = part.images
-        events = _complete(Events(part.texts.positions, part.ops, images.before, images.after, images.alone), outcome)
-        return [events] if len(events.ops) else []
-    for stretch in _stretches(part, plan):
-        if isinstance(stretch, VectorStretch):
-            events = _from_vectors(stretch, part)
-        else:
-            outcome.count(exact=len(stretch.values))
-            events = _from_values(stretch, part, outcome)
+    for events in _parsed(part, plan, outcome, rule):
         events = _complete(events, outcome)
         if len(events.ops):
-            found.append(events)
+            found.append(events if rule is None else _with_wanted_old_rows(events, rule))
     return found
 
 
-def _stretches(part: TableEvents, plan: Plan) -> Iterator[Stretch]:
-    if part.values is None:
-        yield from EnvelopeParser(part.texts.values, plan, part.heads, part.texts.shape).stretches()
-    else:
+def _parsed(part: TableEvents, plan: Plan, outcome: Outcome, rule: OldRowRule | None) -> Iterator[Events]:
+    if part.images is not None:
+        images = part.images
+        yield Events(part.texts.positions, part.ops, images.before, images.after, images.alone)
+        return
+    for stretch in _stretches(part, plan, rule):
+        if isinstance(stretch, VectorStretch):
+            yield _from_vectors(stretch, part)
+        else:
+            outcome.count(exact=len(stretch.values))
+            yield _from_values(stretch, part, outcome)
+
+
+def _with_wanted_old_rows(events: Events, rule: OldRowRule) -> Events:
+    has_both = present(events.before) & (events.ops != DELETE)
+    if not has_both.any():
+        return events
+    unread = has_both & rule.unread(events.before, events.after)
+    return replace(events, before=without_old_rows(events.before, unread))
+
+
+def _stretches(part: TableEvents, plan: Plan, rule: OldRowRule | None) -> Iterator[Stretch]:
+    if part.values is not None:
         yield ExactStretch(0, part.values)
+        return
+    wanted = OldRowsWanted(part.ops == DELETE, rule)
+    yield from EnvelopeParser(part.texts.values, plan, part.heads, part.texts.shape, old_rows=wanted).stretches()
 
 
 def _from_vectors(stretch: VectorStretch, part: TableEvents) -> Events:
     within = slice(stretch.start, stretch.start + stretch.table.num_rows)
-    before, after = (stretch.table.column(side).combine_chunks() for side in ("before", "after"))
-    images = stretch.table.column("image").combine_chunks() if "image" in stretch.table.column_names else None
+    before, after = (one_array(stretch.table.column(side)) for side in ("before", "after"))
+    images = one_array(stretch.table.column("image")) if "image" in stretch.table.column_names else None
     return Events(part.texts.positions[within], part.ops[within], before, after, images)
 
 

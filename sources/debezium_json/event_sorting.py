@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from sources.changes import SourceTable
 from sources.debezium_json.control_records import control_kind
 from sources.debezium_json.envelope_schema import NAME_FIELDS, names_of
@@ -177,7 +178,7 @@ class EventSorter:
         on_table = (ops >= 0) & (ops <= TRUNCATE)
         for index in np.flatnonzero(~on_table).tolist():
             self._no_table_event(texts.parsed(index), int(texts.positions[index]))
-        columns = zip(NAME_FIELDS, table.column("source").combine_chunks().flatten(), strict=True)
+        columns = zip(NAME_FIELDS, one_array(table.column("source")).flatten(), strict=True)
         # Most records have the words of one of the two writers.
         names = {name: c for name, c in columns if c.null_count < len(c) or name == NAME_FIELDS[0]}
         distinct = pa.table(names).filter(pa.array(on_table)).group_by([*names]).aggregate([])

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from paimon_table.errors import MalformedRecord
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import INTEGERS, DataType, Root, string
 from sources.debezium_json.envelopes import unwrapped, unwrapped_key
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
@@ -152,7 +153,7 @@ def _filled_at_once(events: Events, target: DecodeTarget, lacking: Mask, outcome
     for name in names:
         mask = np.zeros(len(after), np.bool_)
         mask[indices[_nulls(after, name)[indices]]] = True
-        values = read.column(name).combine_chunks().filter(pa.array(mask[indices]))
+        values = one_array(read.column(name)).filter(pa.array(mask[indices]))
         children[name] = pc.replace_with_mask(children[name], pa.array(mask), values)
     fields = [pa.field(name, child.type) for name, child in children.items()]
     filled = pa.StructArray.from_arrays([*children.values()], fields=fields, mask=after.is_null())

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from paimon_table.rows.chunks import one_array
 from sources.debezium_json.envelopes import joined_lines, may_be_deep
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.record_shapes import RecordShape
@@ -148,13 +149,13 @@ def _by_arrow(texts: pa.Array, first: Any, shape: RecordShape, wanted: Sequence[
     if table.num_rows != len(texts):
         return None
     if shape.source_names is None:
-        source = table.column("source").combine_chunks()
+        source = one_array(table.column("source"))
         return dict(zip(source.type.names, source.flatten(), strict=True))
     return {field: _first_of(table, named) for field, named in names.items()}
 
 
 def _first_of(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    return pc.coalesce(*(table.column(name) for name in names)).combine_chunks()
+    return one_array(pc.coalesce(*(table.column(name) for name in names)))
 
 
 def _type_of(name: str, first: Any) -> pa.DataType:

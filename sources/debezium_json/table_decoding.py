@@ -34,6 +34,7 @@ from sources.json_changes.change_rows import (
     ChangeRows,
     Events,
     Mask,
+    OldRowRule,
     field_names,
     image_column,
     is_null,
@@ -155,7 +156,8 @@ class TableDecoding:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts, target) if target.needs_events else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, self._lacks, log)
-        read = (events for part in parts for events in read_events(part, plan, self.outcome))
+        rule = self._old_row_rule(parts, target)
+        read = (events for part in parts for events in read_events(part, plan, self.outcome, rule))
         found = [rows.storable(with_defaults(e, self.schema, target, self.outcome, self.shape)) for e in read]
         events = [e for e in found if len(e.ops)]
         if not events:
@@ -164,6 +166,12 @@ class TableDecoding:
         converted = rows.add(pieces)
         told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
         self._observe_known(rows, events, converted, told)
+
+    def _old_row_rule(self, parts: Sequence[TableEvents], target: DecodeTarget) -> OldRowRule | None:
+        """None if all old rows matter."""
+        if target.emit_update_before or any(self._have_partial_keys(part.positions, target) for part in parts):
+            return None
+        return OldRowRule(target.primary_key, [name for name, _ in target.columns], self.hidden)
 
     def _lacks(self, name: str, positions: npt.NDArray[np.int64]) -> Mask:
         if self.schema is not None or self.is_of_keys:
@@ -240,10 +248,7 @@ class TableDecoding:
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events except those that change a row whose key in the table is unknown."""
-        if target.keys is None:
-            return events
-        key = set(target.primary_key)
-        if not which(self.keys, events.positions, lambda fields: bool(fields) and not key <= set(fields or ())).any():
+        if not self._have_partial_keys(events.positions, target):
             return events
         fields = [self.keys.fields[code] for code in self.keys.codes(events.positions).tolist()]
         lacking = self._lacks_old_key(events, target)
@@ -253,6 +258,13 @@ class TableDecoding:
             self.outcome.quarantine(int(events.positions[index]), reason)
             kept[index] = False
         return events.chosen(kept) if unknown else events
+
+    def _have_partial_keys(self, positions: npt.NDArray[np.int64], target: DecodeTarget) -> bool:
+        """Whether the message key of a record lacks part of the table's key."""
+        key = set(target.primary_key)
+        if target.keys is None:
+            return False
+        return bool(which(self.keys, positions, lambda fields: bool(fields) and not key <= set(fields or ())).any())
 
     def _deletes_by_key(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         """Deletes whose ``before`` does not hold the key: the message key does."""

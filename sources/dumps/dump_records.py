@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from paimon_table.ids import Offset
+from paimon_table.rows.chunks import one_array
 from sources.changes import RECORD_SCHEMA, QuarantineRow
 from sources.dumps.dump_lines import MALFORMED_PREFIX, DumpRecord, NoRecord, record_of_line
 from sources.values.base64_columns import binary_array, decode_base64
@@ -162,7 +163,7 @@ def _parsed(text: bytes) -> pa.Table:
 
 
 def _records(table: pa.Table) -> pa.RecordBatch:
-    columns = {f.name: table.column(f.name).combine_chunks() for f in _LINE_SCHEMA}
+    columns = {f.name: one_array(table.column(f.name)) for f in _LINE_SCHEMA}
     arrays = [
         columns["topic"],
         columns["partition"],

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import duckdb
 import pyarrow as pa
 
+from paimon_table.rows.chunks import one_array
+
 EngineError: TypeAlias = duckdb.Error
 """The errors of the engine for an expression that it cannot bind, or cannot evaluate for a row."""
 
@@ -53,9 +55,7 @@ def evaluate(expressions: Sequence[str], rows: pa.Table) -> list[pa.ChunkedArray
 def evaluate_or_null(expression: str, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.Array]:
     """The values of one expression, NULL if it fails, and a mask of the failed rows."""
     (wrapped,) = evaluate([f"TRY([{expression}])"], rows)
-    lists = wrapped.combine_chunks()
-    if isinstance(lists, pa.ChunkedArray):
-        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    lists = one_array(wrapped)
     values = pa.compute.list_element(pa.compute.fill_null(lists, pa.scalar([None], lists.type)), 0)
     return pa.chunked_array([values]), lists.is_null()
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import ConfigError
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import BINARIES, DataType, Root, arrow_type
 from sources.expressions import engine
 from sources.expressions.expression import Bound, column_name, converted, misfit, plain
@@ -173,8 +174,6 @@ def _hashed(values: pa.ChunkedArray, key: bytes) -> pa.Array:
         one.update(value.encode() if isinstance(value, str) else value)
         return one.hexdigest()
 
-    encoded = values.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = one_array(values).dictionary_encode()
     digests = pa.array([None if v is None else digest(v) for v in encoded.dictionary.to_pylist()], pa.string())
     return digests.take(encoded.indices)

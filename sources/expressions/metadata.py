@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import arrow_type
 from sources.change_columns import OFFSET_COLUMN
 from sources.changes import ChangeBatch
@@ -38,10 +39,10 @@ def metadata_columns(
             scalar = pa.scalar(value, pa.int64()).cast(t) if name == "ingested_at" else pa.scalar(value, t)
             found[name] = pa.repeat(scalar, count)
         elif name == "offset":
-            found[name] = rows.column(OFFSET_COLUMN).combine_chunks()
+            found[name] = one_array(rows.column(OFFSET_COLUMN))
         elif name in OF_EVENTS:
             is_told = OF_EVENTS[name] in rows.column_names
-            found[name] = rows.column(OF_EVENTS[name]).combine_chunks() if is_told else pa.nulls(count, t)
+            found[name] = one_array(rows.column(OF_EVENTS[name])) if is_told else pa.nulls(count, t)
         else:
             positions = record_positions(change, records) if positions is None else positions
             found[name] = _of_records(name, records, positions)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import DataType, arrow_type
 from sources.change_columns import ABSENT_COLUMN, OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
 from sources.changes import ChangeBatch
@@ -257,9 +258,7 @@ class _Transformation:
             return None
         moved = np.zeros(self._count, np.bool_)
         for values in key_columns:
-            column = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-            if isinstance(column, pa.ChunkedArray):
-                column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            column = one_array(values)
             differs = pc.fill_null(pc.not_equal(column.slice(0, max(self._count - 1, 0)), column.slice(1)), True)
             moved[: max(self._count - 1, 0)] |= np.asarray(differs)
         return moved

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from sources.changes import SourceTable
 from sources.feeds.feed import (
     ABSENT,
@@ -110,7 +111,7 @@ class CanalFeed(Feed):
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
     ) -> VectorRows:
         """See ``feed.Feed``."""
-        data, old = (table.column(name).combine_chunks() for name in ("data", "old"))
+        data, old = (one_array(table.column(name)) for name in ("data", "old"))
         counts = np.asarray(pc.fill_null(pc.list_value_length(data), 0))
         new = data.flatten()
         doubt = counts == 0

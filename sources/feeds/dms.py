@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_table.rows.chunks import one_array
 from sources.changes import SourceTable
 from sources.feeds.feed import (
     Bad,
@@ -93,7 +94,7 @@ class DmsFeed(Feed):
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
     ) -> VectorRows:
         """See ``feed.Feed``."""
-        new, old = (table.column(name).combine_chunks() for name in ("data", self.options.before_image))
+        new, old = (one_array(table.column(name)) for name in ("data", self.options.before_image))
         doubt = np.asarray(new.is_null())
         known = {column.name for column in plan}
         for name in (f.name for f in new.type if self.options.is_before(f.name) and f.name not in known):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from sources.changes import SourceTable
 from sources.decode_target import KeyFields
 from sources.json_changes.change_rows import DELETE, UPDATE
@@ -221,7 +222,7 @@ def images_in(feed: Feed, value: Any) -> list[Row]:
 
 def _column(table: pa.Table, name: str) -> pa.Array:
     first, _, inner = name.partition(".")
-    column = table.column(first).combine_chunks()
+    column = one_array(table.column(first))
     return pc.struct_field(column, inner) if inner else column
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from sources.changes import SourceTable
 from sources.feeds.feed import (
     ABSENT,
@@ -106,7 +107,7 @@ class GoldenGateFeed(Feed):
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
     ) -> VectorRows:
         """See ``feed.Feed``."""
-        before, after = (table.column(name).combine_chunks() for name in ("before", "after"))
+        before, after = (one_array(table.column(name)) for name in ("before", "after"))
         new = _chosen(after, before, ops == DELETE)
         is_update = ops == UPDATE
         has_before = np.asarray(before.is_valid())

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from sources.changes import SourceTable
 from sources.decode_target import KeyFields
 from sources.feeds.feed import (
@@ -111,7 +112,7 @@ class MaxwellFeed(Feed):
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
     ) -> VectorRows:
         """See ``feed.Feed``."""
-        new, old = (table.column(name).combine_chunks() for name in ("data", "old"))
+        new, old = (one_array(table.column(name)) for name in ("data", "old"))
         doubt = np.asarray(new.is_null())
         is_update = ops == UPDATE
         null = {c.name: np.asarray(new.field(c.name).is_null()) & is_update for c in plan}

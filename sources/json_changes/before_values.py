@@ -39,7 +39,8 @@ def with_before_values(events: Events, names: Collection[str], counted_again: Co
         fills = fills if old_gaps is None else fills & ~old_gaps
         if fills.any():
             after = filled(after, name, fills, old)
-    return replace(events, before=before, after=after)
+    images = events.images if after is events.after else None
+    return replace(events, before=before, after=after, images=images)
 
 
 def filled(rows: Rows, name: str, fills: Mask, values: pa.Array | list[object] | None) -> Rows:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
+from sources.json_changes.gaps import Gaps
 
 Rows: TypeAlias = pa.StructArray | list[Mapping[str, Any] | None]
 """Row images of events: parsed by Arrow, or JSON objects of the exact path."""
@@ -105,6 +106,46 @@ def lacks_key(rows: Rows, primary_key: Sequence[str]) -> Mask:
     return lacking
 
 
+@dataclass(frozen=True, slots=True)
+class OldRowRule:
+    """Which old rows of updates are read: those with another key than the new row, and those that fill its gaps.
+
+    The others change nothing in a table that takes no ``UPDATE_BEFORE`` rows.
+    """
+
+    primary_key: Sequence[str]
+    columns: Sequence[str]
+    gaps: Gaps
+
+    def unread(self, before: Rows, after: Rows) -> Mask:
+        """The events whose two images have certainly the same key, and whose new row has no gaps."""
+        return self.has_same_key(before, after) & ~self.has_gaps(after)
+
+    def has_same_key(self, before: Rows, after: Rows) -> Mask:
+        same = ~lacks_key(before, self.primary_key) & ~lacks_key(after, self.primary_key)
+        for name in self.primary_key:
+            same = same & ~_may_differ(image_column(before, name), image_column(after, name))
+        return same
+
+    def has_gaps(self, after: Rows) -> Mask:
+        found = np.zeros(len(after), np.bool_)
+        for name in self.columns:
+            mask = self.gaps.mask(image_column(after, name))
+            found = found if mask is None else found | mask
+        return found
+
+
+def without_old_rows(rows: Rows, unread: Mask) -> Rows:
+    """The ``before`` images without those that are not read."""
+    if not unread.any():
+        return rows
+    if isinstance(rows, list):
+        return [None if left_out else row for row, left_out in zip(rows, unread.tolist(), strict=True)]
+    children = [rows.field(i) for i in range(rows.type.num_fields)]
+    mask = unread | np.asarray(rows.is_null())
+    return pa.StructArray.from_arrays(children, fields=list(rows.type), mask=pa.array(mask))
+
+
 def _key_changed(events: Events, primary_key: Sequence[str], stored: StoredValues) -> Mask:
     changed = np.zeros(len(events.ops), np.bool_)
     updated = (events.ops == UPDATE) & present(events.before)
@@ -185,9 +226,10 @@ def _picked(events: Events, index: npt.NDArray[np.int64], from_before: Mask) -> 
 def _same_type(before: pa.StructArray, after: pa.StructArray) -> tuple[pa.StructArray, pa.StructArray]:
     """Both with their common fields; extra columns of one side do not matter here."""
     shared = [f for f in before.type if after.type.get_field_index(f.name) >= 0 and after.type.field(f.name) == f]
-    return _with_fields(before, shared), _with_fields(after, shared)
+    return with_fields(before, shared), with_fields(after, shared)
 
 
-def _with_fields(rows: pa.StructArray, fields: list[pa.Field]) -> pa.StructArray:
+def with_fields(rows: pa.StructArray, fields: list[pa.Field]) -> pa.StructArray:
+    """The images with some of their fields."""
     children = [rows.field(f.name) for f in fields]
     return pa.StructArray.from_arrays(children, fields=fields, mask=rows.is_null())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 _BLANKED = bytes.maketrans(b"123456789", b"0" * 9)
 _BLOCK_BYTES = 1 << 18
-_MOST_TAIL_LENGTHS = 48
+_MOST_DISTANCES = 48
 _LEAST_TEXTS = 16
 _MOST_SHAPES = 256
 
@@ -131,26 +131,53 @@ def ended_with(end: bytes, texts: pa.Array) -> pa.Array:
 def cuts_at(mark: bytes, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Where the tail of each text begins, which is at the last ``mark``; -1 if it was not found.
 
-    Tails have few distinct lengths: a length found in one text is tried on all others at once.
+    Tails have few distinct lengths.
     """
-    cuts = np.full(len(offsets) - 1, -1, np.int64)
-    rest = np.arange(len(cuts))
-    for _ in range(_MOST_TAIL_LENGTHS):
+    return _marks(mark, data, offsets[:-1], offsets[1:], offsets[1:], lambda text: text.rfind(mark))
+
+
+def middles_at(
+    mark: bytes, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Where the ``mark`` stands in each text; -1 if it was not found. The halves beside it have similar lengths.
+
+    If texts have the mark twice, most are -1 too.
+    """
+    middles = (starts + ends) // 2
+    return _marks(mark, data, starts, ends, middles, lambda text: text.find(mark) if text.count(mark) == 1 else -1)
+
+
+def _marks(
+    mark: bytes,
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    anchors: npt.NDArray[np.int64],
+    place: Callable[[bytes], int],
+) -> npt.NDArray[np.int64]:
+    """The place of the mark in each text by ``place``; -1 if there is none.
+
+    Its distance from the anchor in one text is tried on all others at once.
+    """
+    found = np.full(len(starts), -1, np.int64)
+    rest = np.arange(len(found))
+    for _ in range(_MOST_DISTANCES):
         if not len(rest):
             break
-        start, end = offsets[rest[0]], offsets[rest[0] + 1]
-        cut = data[start:end].tobytes().rfind(mark)
-        if cut < 0:
+        first = rest[0]
+        at = place(data[starts[first] : ends[first]].tobytes())
+        if at < 0:
             rest = rest[1:]
             continue
-        at = offsets[rest + 1] - (end - start - cut)
-        fits = (at >= offsets[rest]) & stands_at(data, at, mark)
-        cuts[rest[fits]] = at[fits]
+        places = anchors[rest] + (starts[first] + at - anchors[first])
+        is_inside = (places >= starts[rest]) & (places <= ends[rest] - len(mark))
+        fits = is_inside & stands_at(data, places, mark)
+        found[rest[fits]] = places[fits]
         rest = rest[~fits]
     for index in rest.tolist():
-        cut = data[offsets[index] : offsets[index + 1]].tobytes().rfind(mark)
-        cuts[index] = -1 if cut < 0 else offsets[index] + cut
-    return cuts
+        at = place(data[starts[index] : ends[index]].tobytes())
+        found[index] = -1 if at < 0 else starts[index] + at
+    return found
 
 
 def stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.rows.chunks import one_array
 from paimon_table.types import string
 from sources.debezium_json.control_records import may_be_no_row
 from sources.debezium_json.envelope_split import Heads
@@ -89,7 +90,7 @@ class TextSorter:
         for stretch in EnvelopeParser(texts.values, plan, heads, WHOLE_ROWS, whole=False).stretches():
             indices = stretch.start + np.arange(stretch.size)
             if isinstance(stretch, VectorStretch):
-                image = stretch.table.column("image").combine_chunks()
+                image = one_array(stretch.table.column("image"))
                 fields = {name: _texts_or_numbers(image.field(name)) for name in names}
                 self._sorter.sort_lines(texts.taken(indices), fields, lines.slice(stretch.start, stretch.size))
             else:

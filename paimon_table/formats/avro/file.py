@@ -23,6 +23,7 @@ from paimon_table.formats.file_format import DamagedFile, FileFormat, FormatWrit
 from paimon_table.formats.key_value_layout import key_value_fields
 from paimon_table.formats.known_formats import AVRO
 from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.chunks import one_array
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField
 
@@ -125,7 +126,7 @@ class AvroReader:
 
 def encode_records(rows: pa.Table, fields: Sequence[DataField]) -> pa.BinaryArray:
     """Each row as a record of the fields."""
-    parts = [_pieces(encode(rows.column(f.name).combine_chunks(), f.type, f.name)) for f in fields]
+    parts = [_pieces(encode(one_array(rows.column(f.name)), f.type, f.name)) for f in fields]
     return pc.binary_join_element_wise(*parts, b"")
 
 

@@ -221,6 +221,17 @@ def test_values_not_sent_are_named_by_position() -> None:
 
 
 @pytest.mark.parametrize("copies", [1, 40])
+def test_an_old_row_has_the_values_that_the_new_one_does_not_send(copies: int) -> None:
+    hidden = {"id": 1, "v": "__debezium_unavailable_value"}
+    values = [event("u", {"id": 1, "v": "old"}, hidden), event("u", {"id": 1, "v": "old"}, {"id": 1, "v": "new"})]
+
+    decoded = decode(records(values * copies), TWO_COLUMNS)
+
+    assert [row[:3] for row in kinds_and(decoded, "id", "v")] == [("+U", 1, "old"), ("+U", 1, "new")] * copies
+    assert all(not row.get("_UNAVAILABLE") for change in decoded.changes for row in change.rows.to_pylist())
+
+
+@pytest.mark.parametrize("copies", [1, 40])
 @pytest.mark.parametrize(
     "hidden",
     [

@@ -120,18 +120,27 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def envelopes(draw: st.DrawFn, alone: bool = False) -> str:
-    """Events; ``alone`` ones have one image each, which is rarely on the wrong side for the operation."""
+def envelopes(draw: st.DrawFn, alone: bool = False, whole: bool = False) -> str:
+    """Events; ``alone`` ones have one image each, which is rarely on the wrong side for the operation.
+
+    ``whole`` ones have their old row too, mostly with the key of the new row.
+    """
     op = draw(st.sampled_from(["c", "r", "u", "u", "d", "d", "t", "m", "x"]))
     has_before = draw(st.booleans())
     has_after = op != "d"
     if alone:
         has_before = has_after == (draw(st.integers(0, 19)) == 0)
         has_after = not has_before
+    if whole:
+        has_before = op in ("u", "d") or draw(st.integers(0, 19)) == 0
+        has_after = op != "d" or draw(st.integers(0, 19)) == 0
+    before, after = draw(rows()) if has_before else None, draw(rows()) if has_after else None
+    if whole and before and after and "id" in after and draw(st.integers(0, 4)):
+        before["id"] = after["id"]
     table = draw(st.sampled_from(["t", "t", "other7"]))
     envelope = {
-        "before": draw(rows()) if has_before else None,
-        "after": draw(rows()) if has_after else None,
+        "before": before,
+        "after": after,
         "source": {
             "db": "shop",
             "schema": "public",
@@ -152,6 +161,9 @@ _SOURCE_ALONE = '"source":{"db":"shop","schema":"public","table":"t"},'
 _SOURCE = ',"source":{"db":"shop","schema":"public","table":"t"},"op":"%s"}'
 _CREATED = '{"before":null,"after":%s' + _SOURCE % "c"
 _DELETED = '{"before":%s,"after":null' + _SOURCE % "d"
+_TURNED = '{"after":%s,"before":%s' + _SOURCE % "u"
+_DEEP = "[" * 100_000 + "]" * 100_000
+_UPDATED, _DELETED_WITH = ('{"before":%s,"after":%s' + _SOURCE % op for op in "ud")
 
 _UNSTABLE = re.compile(r"at character \d+|number \S+")
 """Parts of reasons that may differ: the leading blank shifts places, 1.50 may be shown as 1.5."""
@@ -204,22 +216,38 @@ _INTEGERS = {32: pa.int32(), 64: pa.int64()}
     st.lists(envelopes(), min_size=1, max_size=10)
     | st.lists(envelopes(), min_size=18, max_size=40)
     | st.lists(envelopes(alone=True), min_size=18, max_size=40)
+    | st.lists(envelopes(whole=True), min_size=18, max_size=40),
+    st.booleans(),
 )
-@example(["{}"] * 20)
-@example([_CREATED % '{"id":1,"r":{"x":1},"after":null'] * 20)
-@example([_CREATED % '{"id":1},"more":{"id":2}'] * 20)
-@example([_DELETED % '{"id":1},"after":{"id":2}'] * 20)
-@example([_DELETED % '{"id":1,"s":"}"}'] * 10 + [_CREATED % "{}"] * 10)
-@example([_CREATED % '{"id":1'] * 20)
-@example(['{"after":{"id":1},' + _SOURCE_ALONE + '"op":"u","before":{"id":2,"s":"x"}}'] * 20)
-@example(['{"before":null,' + _SOURCE_ALONE + '"op":"c","after":{"id":1}}'] * 20)
-@example(['{"after":null,' + _SOURCE_ALONE + '"op":"d","before":{"id":7}}'] * 20)
-@example(['{"before":null,"after":{"id":1},' + _SOURCE_ALONE + '"op":"c","after":{"id":2}}'] * 20)
-def test_both_paths_decode_alike(texts: list[str]) -> None:
-    batch = batch_of(texts)
+@example(["{}"] * 20, True)
+@example([_CREATED % '{"id":1,"r":{"x":1},"after":null'] * 20, True)
+@example([_CREATED % '{"id":1},"more":{"id":2}'] * 20, True)
+@example([_DELETED % '{"id":1},"after":{"id":2}'] * 20, True)
+@example([_DELETED % '{"id":1,"s":"}"}'] * 10 + [_CREATED % "{}"] * 10, True)
+@example([_CREATED % '{"id":1'] * 20, True)
+@example(['{"after":{"id":1},' + _SOURCE_ALONE + '"op":"u","before":{"id":2,"s":"x"}}'] * 20, True)
+@example(['{"before":null,' + _SOURCE_ALONE + '"op":"c","after":{"id":1}}'] * 20, True)
+@example(['{"after":null,' + _SOURCE_ALONE + '"op":"d","before":{"id":7}}'] * 20, True)
+@example(['{"before":null,"after":{"id":1},' + _SOURCE_ALONE + '"op":"c","after":{"id":2}}'] * 20, True)
+@example([_UPDATED % ('{"id":1,"s":"old"}', '{"id":1,"s":"new"}')] * 20, False)
+@example([_UPDATED % ('{"id":1,"s":"old"}', '{"id":2,"s":"new"}')] * 20, False)
+@example([_UPDATED % ('{"id":1,"s":"old"}', '{"id":1,"s":"__debezium_unavailable_value"}')] * 20, False)
+@example([_UPDATED % ('{"id":1,"new":7}', '{"id":1,"new":null}')] * 20, False)
+@example([_UPDATED % ('{"id":1,"new":7}', '{"id":2,"new":"x"}')] * 20, False)
+@example([_UPDATED % ('{"id":1,"r":{"after":{"x":1}}}', '{"id":1,"r":{"after":{"x":2}}}')] * 20, False)
+@example([_UPDATED % ('{"id":1,"s":oops}', '{"id":1}')] * 20, False)
+@example([_UPDATED % ('{"id":1},"after":{"id":2}', '{"id":1}')] * 20, False)
+@example([_UPDATED % ('{"s":"x"}', '{"id":1}')] * 20, False)
+@example([_DELETED_WITH % ('{"id":1,"s":"old"}', '{"id":1,"s":"new"}')] * 20, False)
+@example([_DELETED_WITH % ('{"id":1,"s":"old"}', '{"id":2,"s":"new"}')] * 20, True)
+@example([_UPDATED % (f'{{"id":{i},"s":"old {i}"}}', f'{{"id":{i // 2},"s":"new"}}') for i in range(20)], False)
+@example([_UPDATED % (f'{{"id":1,"deep":{_DEEP}}}', '{"id":1}')] * 20, True)
+@example([_TURNED % ('{"id":1,"s":"__debezium_unavailable_value"}', '{"id":1,"s":"old"}')] * 20, False)
+def test_both_paths_decode_alike(texts: list[str], wants_old_rows: bool) -> None:
+    batch, target = batch_of(texts), replace(TARGET, emit_update_before=wants_old_rows)
 
-    fast = comparable(DebeziumJsonDecoder().decode(batch, {SOURCE: TARGET}))
-    exact = comparable(exactly(batch, TARGET))
+    fast = comparable(DebeziumJsonDecoder().decode(batch, {SOURCE: target}))
+    exact = comparable(exactly(batch, target))
 
     assert fast == exact
 
