@@ -154,6 +154,7 @@ def test_many_partitions_are_read_in_one_task_each_in_its_order(kafka: Topics) -
 
 def test_records_wait_for_others_of_their_partition(kafka: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each partition comes alone once it has enough records; what is left of all of them comes together."""
+    monkeypatch.setattr(share_fetching, "_AT_ONCE", 100)
     monkeypatch.setattr(share_fetching, "_ROWS", 100)
     monkeypatch.setattr(share_fetching, "_MOST_ROWS", 250)
     kafka.create("f.waiting", partitions=5)
