@@ -145,17 +145,25 @@ def _heads(
     old_lasts = middles_at(_BETWEEN, data, old_firsts, ends[both])
     firsts[both] = old_lasts + len(_BETWEEN) - 1
     is_split = stands_at(data, starts[both], left).all() and (old_lasts >= 0).all()
-    if not is_split or not _are_braced(data, firsts, lasts) or not _are_braced(data, old_firsts, old_lasts):
+    if not is_split or not _are_objects(data, firsts, lasts) or not _are_objects(data, old_firsts, old_lasts):
         return Heads(ended_with(b"}\n", slices(texts, data, starts, ends + 2)))
     old = OldRows(ended_with(b"\n", slices(texts, data, old_firsts, old_lasts + 1)), both) if len(both) else None
     return Heads(ended_with(b"\n", slices(texts, data, firsts, lasts + 1)), is_before, old)
 
 
-def _are_braced(data: npt.NDArray[np.uint8], firsts: npt.NDArray[np.int64], lasts: npt.NDArray[np.int64]) -> bool:
-    """Whether all parts begin and end with the braces of an object."""
-    return bool(
-        (lasts - firsts >= 2).all() and (data[firsts] == ord("{")).all() and (data[lasts - 1] == ord("}")).all()
-    )
+def _are_objects(data: npt.NDArray[np.uint8], firsts: npt.NDArray[np.int64], lasts: npt.NDArray[np.int64]) -> bool:
+    """Whether all parts begin and end with the braces of an object, and the first one is an object.
+
+    A field beside the images would be part of each.
+    """
+    if not len(firsts):
+        return True
+    if (lasts - firsts < 2).any() or (data[firsts] != ord("{")).any() or (data[lasts - 1] != ord("}")).any():
+        return False
+    try:
+        return isinstance(parse_json(data[firsts[0] : lasts[0]].tobytes()), dict)
+    except MalformedRecord:
+        return False
 
 
 def _members(tail: bytes) -> Mapping[str, Any] | None:

@@ -255,6 +255,8 @@ class EnvelopeParser:
         if not len(old.of):
             return _two_sided(images, is_before)
         rows = _rows(_read(_bytes_of(old.lines), len(old.of), columns, self._unexpected, old.of))
+        if any(rows.type.field(c.name) != images.type.field(c.name) for c in columns):
+            raise _Refused(None)  # one side has nested fields that the plan lacks
         return _two_sided(images, is_before, rows, old.of, has_one=not are_deletes[old.of].any())
 
     def _exact_stretch(self, start: int, stop: int) -> ExactStretch:
@@ -320,7 +322,7 @@ def _old_rows_to_read(
     """The old rows that matter. Of all others Arrow reads only the key, which takes half as long."""
     key = [field for field in columns if field.name in rule.primary_key] or columns[:1]
     before = _rows(_read(_bytes_of(old.lines), len(old.of), key, "ignore", old.of))
-    after = with_fields(images, key).take(pa.array(old.of))
+    after = with_fields(images, [images.type.field(field.name) for field in key]).take(pa.array(old.of))
     is_read = ~rule.has_same_key(before, after) | rule.has_gaps(images)[old.of] | are_deletes[old.of]
     return old.chosen(is_read)
 

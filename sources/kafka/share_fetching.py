@@ -180,6 +180,8 @@ class _Reading:
         for place in places:
             part = batch.slice(first, len(found[place]))
             first += part.num_rows
+            if len(places) > 1:  # a slice would keep the records of the other partitions in memory
+                part = pa.concat_batches([part])
             self._held.setdefault(place, []).append(part)
             self._held_rows[place] += part.num_rows
             self._held_bytes[place] += part.nbytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,3 +94,18 @@ def test_times_that_python_has_no_value_for_are_compared() -> None:
     found = decode(records([event("u", old, new)]), goal)
 
     assert [kind for kind, *_ in kinds_and(found)] == ["-D", "+I"]
+
+
+@pytest.mark.parametrize("wants_old_rows", [False, True])
+def test_a_nested_field_that_the_schema_lacks_takes_no_value_from_other_rows(wants_old_rows: bool) -> None:
+    """It may be in the new rows of a batch alone, or in the old ones."""
+    goal = replace(target("v", id="ROW<x INT, y STRING>", v="STRING"), emit_update_before=wants_old_rows)
+    place = {"x": 1, "y": "here"}
+    more = {**place, "z": None}
+    plain = [event("u", {"id": place, "v": "a"}, {"id": place, "v": "b"}) for _ in range(18)]
+    events = [event("d", {"id": more, "v": "a"}), event("c", None, {"id": more, "v": "a"}), *plain]
+
+    found = decode(records([with_schema(event, PLACE) for event in events]), goal)
+
+    assert found.quarantine == ()
+    assert {str(row[1]) for row in kinds_and(found, "id")} == {str(place)}
