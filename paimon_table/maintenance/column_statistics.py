@@ -82,8 +82,6 @@ class ColumnStatistics:
         if self.column.type.is_nested:
             return
         present = one_array(values.drop_null())
-        if isinstance(present, pa.ChunkedArray):
-            present = pa.concat_arrays(present.chunks) if present.chunks else pa.array([], values.type)
         if len(present) == 0:
             return
         self.value_count += len(present)

@@ -26,14 +26,7 @@ from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.json_changes.exact_parse import parse_json
 from sources.json_changes.taking import taken
-from sources.json_changes.text_parts import (
-    cut_texts,
-    ended_with,
-    literals_with_digits,
-    middles_at,
-    slices,
-    stands_at,
-)
+from sources.json_changes.text_parts import cut_texts, ended_with, literals_with_digits, middles_at, slices, stands_at
 
 _MARK = b',"source":{'
 _AFTER_ALONE = b'{"before":null,"after":'

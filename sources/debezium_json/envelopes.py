@@ -24,7 +24,7 @@ from paimon_table.rows.chunks import one_array
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelope_split import Heads, OldRows
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
-from sources.json_changes.change_rows import Mask, OldRowRule, with_fields
+from sources.json_changes.change_rows import Mask, OldRowRule, with_fields, with_nulls
 from sources.json_changes.column_plan import Plan, fitted_to
 from sources.json_changes.embedded_schema import is_wrapper
 from sources.json_changes.exact_parse import parse_exactly
@@ -133,7 +133,7 @@ UnexpectedFields = Literal["infer", "ignore"]
 class OldRowsWanted:
     """Which old rows of split texts are parsed: those of deletes, and those that the rule does not leave out."""
 
-    are_deletes: npt.NDArray[np.bool_]
+    are_deletes: Mask
     rule: OldRowRule | None
 
 
@@ -343,18 +343,13 @@ def _two_sided(
 
     ``images`` are ``before`` where the mask says so, else ``after``; ``old`` are ``before`` of the events ``old_of``.
     """
-    before = _masked(images, ~is_before)
+    before = with_nulls(images, ~is_before)
     if old is not None and old_of is not None:
         place = np.where(is_before, np.arange(len(images)), -1)
         place[old_of] = len(images) + np.arange(len(old))
         before = pa.concat_arrays(_of_one_type(images, old)).take(pa.array(place, mask=place < 0))
-    sides = {"before": before, "after": _masked(images, is_before)}
+    sides = {"before": before, "after": with_nulls(images, is_before)}
     return pa.table({**sides, "image": images} if has_one else sides)
-
-
-def _masked(rows: pa.StructArray, mask: Mask) -> pa.StructArray:
-    children = [rows.field(i) for i in range(rows.type.num_fields)]
-    return pa.StructArray.from_arrays(children, fields=list(rows.type), mask=pa.array(mask))
 
 
 def _of_one_type(one: pa.StructArray, other: pa.StructArray) -> list[pa.StructArray]:

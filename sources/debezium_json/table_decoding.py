@@ -156,22 +156,19 @@ class TableDecoding:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts, target) if target.needs_events else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, self._lacks, log)
-        rule = self._old_row_rule(parts, target)
+        has_partial_keys = any(self._have_partial_keys(part.positions, target) for part in parts)
+        rule = None
+        if not (target.emit_update_before or has_partial_keys):
+            rule = OldRowRule(target.primary_key, [name for name, _ in target.columns], self.hidden)
         read = (events for part in parts for events in read_events(part, plan, self.outcome, rule))
         found = [rows.storable(with_defaults(e, self.schema, target, self.outcome, self.shape)) for e in read]
         events = [e for e in found if len(e.ops)]
         if not events:
             return
-        pieces = [piece for e in events for piece in self._change_rows(e, rows)]
+        pieces = [piece for e in events for piece in self._change_rows(e, rows, has_partial_keys)]
         converted = rows.add(pieces)
         told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
         self._observe_known(rows, events, converted, told)
-
-    def _old_row_rule(self, parts: Sequence[TableEvents], target: DecodeTarget) -> OldRowRule | None:
-        """None if all old rows matter."""
-        if target.emit_update_before or any(self._have_partial_keys(part.positions, target) for part in parts):
-            return None
-        return OldRowRule(target.primary_key, [name for name, _ in target.columns], self.hidden)
 
     def _lacks(self, name: str, positions: npt.NDArray[np.int64]) -> Mask:
         if self.schema is not None or self.is_of_keys:
@@ -221,10 +218,11 @@ class TableDecoding:
 
     # ------------------------------------------------------------ change rows
 
-    def _change_rows(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
+    def _change_rows(self, events: Events, rows: TableRows, has_partial_keys: bool) -> Iterator[ChangeRows]:
         target = rows.target
         events = with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
-        events = self._with_known_keys(events, target)
+        if has_partial_keys:
+            events = self._with_known_keys(events, target)
         keyed = (events.ops == DELETE) & self._lacks_old_key(events, target)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
@@ -248,8 +246,6 @@ class TableDecoding:
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events except those that change a row whose key in the table is unknown."""
-        if not self._have_partial_keys(events.positions, target):
-            return events
         fields = [self.keys.fields[code] for code in self.keys.codes(events.positions).tolist()]
         lacking = self._lacks_old_key(events, target)
         unknown = unknown_old_key(events, target, fields, lacking, self.schema, self.shape)

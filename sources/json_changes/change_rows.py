@@ -122,12 +122,14 @@ class OldRowRule:
         return self.has_same_key(before, after) & ~self.has_gaps(after)
 
     def has_same_key(self, before: Rows, after: Rows) -> Mask:
+        """The events with both images and certainly the same key in them."""
         same = ~lacks_key(before, self.primary_key) & ~lacks_key(after, self.primary_key)
         for name in self.primary_key:
             same = same & ~_may_differ(image_column(before, name), image_column(after, name))
         return same
 
     def has_gaps(self, after: Rows) -> Mask:
+        """The rows with a value that was not sent."""
         found = np.zeros(len(after), np.bool_)
         for name in self.columns:
             mask = self.gaps.mask(image_column(after, name))
@@ -141,8 +143,12 @@ def without_old_rows(rows: Rows, unread: Mask) -> Rows:
         return rows
     if isinstance(rows, list):
         return [None if left_out else row for row, left_out in zip(rows, unread.tolist(), strict=True)]
+    return with_nulls(rows, unread | ~present(rows))
+
+
+def with_nulls(rows: pa.StructArray, mask: Mask) -> pa.StructArray:
+    """The images, of which exactly the marked ones are missing."""
     children = [rows.field(i) for i in range(rows.type.num_fields)]
-    mask = unread | np.asarray(rows.is_null())
     return pa.StructArray.from_arrays(children, fields=list(rows.type), mask=pa.array(mask))
 
 

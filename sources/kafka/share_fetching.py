@@ -148,12 +148,12 @@ class _Reading:
         errors = list(map(Message.error, messages))
         is_good = not any(errors)
         good = messages if is_good else [m for m, error in zip(messages, errors, strict=True) if error is None]
-        self._hold({place: self._wanted_of(place, of_place) for place, of_place in _by_place(good).items()})
+        self._hold({place: self._in_range(place, of_place) for place, of_place in _by_place(good).items()})
         for message, error in zip(messages, errors, strict=True) if not is_good else ():
             if error is not None:
                 self._take_error(error, _place(message), _offset(message))
 
-    def _wanted_of(self, place: Place, messages: list[Message]) -> list[Message]:
+    def _in_range(self, place: Place, messages: list[Message]) -> list[Message]:
         """The records of one partition that are in its range; notes how far it has been read."""
         left = self._left.get(place)
         if left is None:
