@@ -159,9 +159,8 @@ class TableRule(ConfigModel):
         default=False,
         description="Fills a new table if the pipeline has already read its topics: from the earliest records, "
         "alongside the stream. Then the table joins the stream. Without `backfill` such a table gets only new "
-        "records. `match.topic` names the topics to reread; without it Tidemark rereads all topics. If the pipeline "
-        "has written the table before, a second rule does not fill it (Tidemark warns). If a table had no rule for "
-        "some time, it catches up once a rule writes it again, with or without `backfill`.",
+        "records. `match.topic` names the topics to reread; without it Tidemark rereads all topics "
+        "([details](RECOVERY.md#a-new-rule-for-topics-already-read)).",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
