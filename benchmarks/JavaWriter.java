@@ -20,8 +20,8 @@ import org.apache.paimon.types.RowKind;
  * Java Paimon's core writer over the rows of engine_rows.py, run as a single source file by java_writer.py.
  *
  * <p>Arguments: table path, directory for sort buffers, commits, rows of a commit, keys, whether rows come in halves,
- * after how many commits a full compaction ends one (0 for never). Prints the nanoseconds of each commit, one a line;
- * rows are made outside of that time.
+ * after how many commits a full compaction ends one (0 for never), after how many rows the same ones come again. Prints
+ * the nanoseconds of each commit, one a line; rows are made outside of that time.
  */
 public final class JavaWriter {
     private static final int COLUMNS = 10;
@@ -36,6 +36,7 @@ public final class JavaWriter {
         int keys = Integer.parseInt(args[4]);
         boolean inHalves = Boolean.parseBoolean(args[5]);
         int fullEvery = Integer.parseInt(args[6]);
+        long differentRows = Long.parseLong(args[7]);
         StreamWriteBuilder builder = table.newStreamWriteBuilder().withCommitUser("benchmark");
         try (StreamTableWrite write = builder.newWrite();
                 StreamTableCommit commit = builder.newCommit()) {
@@ -45,7 +46,7 @@ public final class JavaWriter {
             GenericRow[] rows = new GenericRow[rowsPerCommit];
             for (int id = 1; id <= commits; id++) {
                 for (int i = 0; i < rowsPerCommit; i++) {
-                    rows[i] = row((long) (id - 1) * rowsPerCommit + i, keys, inHalves);
+                    rows[i] = row(((long) (id - 1) * rowsPerCommit + i) % differentRows, keys, inHalves);
                 }
                 long start = System.nanoTime();
                 for (GenericRow row : rows) {

@@ -10,14 +10,15 @@ on the same core, one after the other, with equal rows (engine_rows.py, JavaWrit
 allocates memory as the workers of a pipeline do (``pipelines.spark.session``). Java is left out where no JDK is
 installed.
 
-``--at-size`` asks whether a commit costs the same in a large table: it times commits of 10 000 updates in tables of
-500 000 and of 5 000 000 rows.
+``--at-size`` asks whether a commit costs the same in a large table. It times commits of ``--batch`` updates in tables
+of ``--sizes`` rows, with the changelog of ``--producer``.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -37,6 +38,8 @@ from pipelines.spark.session import LOCAL_ALLOCATION
 from tests.support.table_driver import new_table
 
 COMMITS_PER_PASS = 5
+_FILL_ROWS = 250_000
+_ALL_KEYS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ def java_seconds(workload: Workload, directory: Path, passes: int, rows: int, ke
         passes * COMMITS_PER_PASS,
         rows // COMMITS_PER_PASS,
         keys,
-        workload.in_halves,
-        workload.full_every,
+        in_halves=workload.in_halves,
+        full_every=workload.full_every,
     )
 
 
@@ -178,21 +181,51 @@ def _rates(seconds: Sequence[float], rows: int) -> list[float]:
     return [rows / sum(seconds[start : start + COMMITS_PER_PASS]) for start in starts]
 
 
-def at_size(options: Mapping[str, str], sizes: Sequence[int], batch: int, batches: int) -> None:
-    """Print the median time of small update commits in tables of each size, and the ratio of largest to smallest."""
-    medians = []
-    for size in sizes:
-        with tempfile.TemporaryDirectory(prefix="tidemark-engine-") as name:
-            run = EngineRun(Path(name), options)
-            for first in range(0, size, 250_000):
-                run.commit_seconds(first, min(250_000, size - first), 2**31 - 1)
-            seconds = [run.commit_seconds(i * batch * 7 % size, batch, 2**31 - 1) for i in range(batches)]
-            medians.append(statistics.median(seconds))
-            slowest = max(seconds)
-            print(
-                f"{size:>10,} rows: median {medians[-1] * 1000:7.1f} ms, slowest {slowest * 1000:7.1f} ms", flush=True
+def at_size(producer: str, sizes: Sequence[int], batch: int, batches: int, with_java: bool) -> None:
+    """Print the time of small update commits in tables of each size, and the ratio of largest to smallest.
+
+    Tidemark commits to the tables in turn, so that both meet the same speed of the machine. Java commits the same rows
+    to copies of the tables, one after the other.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidemark-engine-") as name:
+        directory = Path(name)
+        runs = [EngineRun(directory / str(size), {"changelog-producer": producer}) for size in sizes]
+        for run, size in zip(runs, sizes, strict=True):
+            for first in range(0, size, _FILL_ROWS):
+                run.commit_seconds(first, min(_FILL_ROWS, size - first), _ALL_KEYS)
+            if with_java:
+                shutil.copytree(directory / str(size), directory / f"java-{size}")
+        found = [
+            [run.commit_seconds(i * batch % size, batch, _ALL_KEYS) for run, size in zip(runs, sizes, strict=True)]
+            for i in range(batches)
+        ]
+        _print_times("Tidemark", sizes, list(zip(*found, strict=True)))
+        if with_java:
+            _print_times(
+                "Java",
+                sizes,
+                [
+                    java_writer.commit_seconds(
+                        directory / f"java-{size}" / "tidemark",
+                        directory / f"java-scratch-{size}",
+                        batches,
+                        batch,
+                        _ALL_KEYS,
+                        different_rows=size,
+                    )
+                    for size in sizes
+                ],
             )
-    print(f"ratio of the medians {medians[-1] / medians[0]:.2f}")
+
+
+def _print_times(name: str, sizes: Sequence[int], seconds: Sequence[Sequence[float]]) -> None:
+    for size, times in zip(sizes, seconds, strict=True):
+        mean, median, slowest = (1000 * of(times) for of in (statistics.mean, statistics.median, max))
+        print(
+            f"{name}, {size:>10,} rows: mean {mean:7.1f}, median {median:7.1f}, slowest {slowest:7.1f} ms", flush=True
+        )
+    means, medians = ([of(times) for times in seconds] for of in (statistics.mean, statistics.median))
+    print(f"{name}: ratio of the means {means[-1] / means[0]:.2f}, of the medians {medians[-1] / medians[0]:.2f}")
 
 
 def allocate_as_workers_do() -> None:
@@ -212,14 +245,16 @@ def main() -> None:
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
     parser.add_argument("--at-size", action="store_true", help="time small commits in a small and in a large table")
     parser.add_argument("--producer", default="lookup", help="changelog producer of --at-size")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500_000, 5_000_000], help="rows of --at-size")
+    parser.add_argument("--batch", type=int, default=10_000, help="rows of a commit of --at-size")
     args = parser.parse_args()
     allocate_as_workers_do()
     os.sched_setaffinity(0, {args.core})
+    with_java = not args.no_java and java_writer.is_available()
     if args.at_size:
-        at_size({"changelog-producer": args.producer}, (500_000, 5_000_000), 10_000, 60)
+        at_size(args.producer, args.sizes, args.batch, 60, with_java)
         return
     chosen = [w for w in WORKLOADS if not args.only or any(word in w.name for word in args.only)]
-    with_java = not args.no_java and java_writer.is_available()
     compare(chosen, args.rows, args.keys, args.passes, with_java)
 
 

@@ -42,14 +42,15 @@ def _source(step: int) -> str:
     )
 
 
-def events(count: int, keys: int, seed: int = 7, first_step: int = 0) -> Iterator[tuple[bytes, bytes]]:
+def events(count: int, keys: int, seed: int = 7, first_step: int = 0, apart: int = 1) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) records: 20 % inserts (replacing deleted keys first), 70 % updates, 10 % deletes without tombstones.
 
-    An insert of a key that exists is written as an update of it, so the table stays within ``keys`` rows.
+    An insert of a key that exists is written as an update of it, so the table stays within ``keys`` rows. Keys are
+    multiples of ``apart``.
     """
     rng = random.Random(seed)
     for step in range(first_step, first_step + count):
-        key = rng.randrange(keys)
+        key = rng.randrange(keys) * apart
         dice = rng.random()
         op = "c" if dice < 0.2 else "u" if dice < 0.9 else "d"
         row = _row(key, step, rng)

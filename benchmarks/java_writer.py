@@ -26,14 +26,24 @@ def is_available() -> bool:
 
 
 def commit_seconds(
-    table: Path, scratch: Path, commits: int, rows_per_commit: int, keys: int, in_halves: bool, full_every: int
+    table: Path,
+    scratch: Path,
+    commits: int,
+    rows_per_commit: int,
+    keys: int,
+    *,
+    in_halves: bool = False,
+    full_every: int = 0,
+    different_rows: int = 2**63 - 1,
 ) -> Sequence[float]:
-    """Write ``commits`` commits into an existing empty table; the seconds of each, rows not counted.
+    """Write ``commits`` commits into an existing table; the seconds of each, rows not counted.
 
-    Inherits the CPU affinity of this process. CalledProcessError when Java fails; its messages are on stderr.
+    After ``different_rows`` rows the same ones come again. Inherits the CPU affinity of this process.
+    CalledProcessError when Java fails; its messages are on stderr.
     """
     class_path = ":".join(str(jar) for jar in java_class_path())
-    arguments = (table, scratch, commits, rows_per_commit, keys, str(in_halves).lower(), full_every)
+    halves = str(in_halves).lower()
+    arguments = (table, scratch, commits, rows_per_commit, keys, halves, full_every, different_rows)
     command = ["java", *JVM_OPTIONS, "-cp", class_path, str(SOURCE), *(str(argument) for argument in arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     lines = [line.split() for line in done.stdout.splitlines()]

@@ -14,6 +14,9 @@ Modes and readers take turns, pass after pass. ``upsert:none`` has another chang
 ``append`` is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that
 were read, rows or not. ``standalone`` is a cluster on loopback with as many workers of one core each as ``local`` has
 cores. CPU seconds are those of all processes with the broker: they show what a busy machine hides.
+
+``--rows-before`` asks whether a batch costs the same in a large table: the table has so many rows before the pipeline
+starts. Several sizes take turns. All get the same events, whose ``--keys`` are evenly distributed among the rows.
 """
 
 from __future__ import annotations
@@ -29,13 +32,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
+from typing import Any
 
 import psutil
 from pyspark.sql import SparkSession
 
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
+from benchmarks.filled_tables import fill_table
 from benchmarks.standalone_cluster import ON_LOOPBACK, standalone_cluster
 from benchmarks.topic_filling import fill
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -48,12 +53,12 @@ from tests.stack.kafka import KafkaBroker
 YAML_DEFAULTS = {"version": 1, "name": "bench"}
 
 
-def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> int:
+def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int, apart: int = 1) -> int:
     """Produce the events; returns their bytes."""
-    return fill(broker, TOPIC, partitions, events(count, keys))
+    return fill(broker, TOPIC, partitions, events(count, keys, apart=apart))
 
 
-def rule(mode: str, buckets: int, producer: str) -> Mapping[str, object]:
+def rule(mode: str, buckets: int, producer: str) -> Mapping[str, Any]:
     """The settings of the table rule besides the source table; events are inserts, updates and deletes."""
     kind, _, more = mode.partition(":")
     match kind:
@@ -121,8 +126,11 @@ def main() -> None:
     parser.add_argument(
         "--reader", default="auto", help="source.kafka.reader; several with commas between them take turns"
     )
+    parser.add_argument("--rows-before", default="0", help="rows of the table before the start; several take turns")
     parser.add_argument("--master", default="local", help="local, standalone, or both with a comma between them")
     args = parser.parse_args()
+    sizes = [int(rows) for rows in args.rows_before.split(",")]
+    apart = max(1, max(sizes) // args.keys)
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as directory:
         root = Path(directory)
         broker = KafkaBroker(root / "kafka")
@@ -133,32 +141,31 @@ def main() -> None:
             if "standalone" in args.master:
                 url = stack.enter_context(standalone_cluster(root / "cluster", args.cores))
                 sparks["standalone"] = {"master": url, **ON_LOOPBACK}
-            size = fill_topic(broker, args.events, args.keys, args.partitions)
+            size = fill_topic(broker, args.events, args.keys, args.partitions, apart)
             print(
                 f"{args.events} events, {size / args.events:.0f} bytes each, {args.keys} keys, {args.buckets} buckets"
             )
-            run(
-                [
-                    (
-                        f"{master} {mode} {reader} {target}",
-                        pipeline(
-                            root / f"pass-{number}-{master}-{mode}-{reader}-{target}".replace(":", "-"),
-                            broker,
-                            args.batch,
-                            rule(mode, args.buckets, args.producer),
-                            sparks[master],
-                            # Spark's reader cannot adapt its batches: Tidemark refuses a target for it.
-                            {"available_now": True} | ({} if reader == "spark" else {"target_batch_duration": target}),
-                            {"reader": reader},
-                        ),
+            passes = []
+            for number in range(1, args.passes + 1):
+                for master, mode, reader, target, rows in product(
+                    args.master.split(","), args.mode.split(","), args.reader.split(","), args.target.split(","), sizes
+                ):
+                    title = f"{master} {mode} {reader} {target}" + (f" {rows} rows" if rows else "")
+                    home = root / f"pass-{number}-{title}".replace(":", "-").replace(" ", "-")
+                    # Spark's reader cannot adapt its batches: Tidemark refuses a target for it.
+                    trigger = {"available_now": True} | ({} if reader == "spark" else {"target_batch_duration": target})
+                    settings = rule(mode, args.buckets, args.producer)
+                    if rows:
+                        fill_table(
+                            home / "warehouse" / "lake.db" / "orders", settings["options"], rows, max(sizes) // rows
+                        )
+                    passes.append(
+                        (
+                            title,
+                            pipeline(home, broker, args.batch, settings, sparks[master], trigger, {"reader": reader}),
+                        )
                     )
-                    for number in range(1, args.passes + 1)
-                    for master in args.master.split(",")
-                    for mode in args.mode.split(",")
-                    for reader in args.reader.split(",")
-                    for target in args.target.split(",")
-                ]
-            )
+            run(passes)
 
 
 def run(passes: Sequence[tuple[str, PipelineConfig]]) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from functools import cache
 
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
+from paimon_table.rows.sorted_values import SortedValues
 
 HELD_BYTES = 128 << 20
 
@@ -19,18 +19,18 @@ class HeldHashes:
     """The most recently used hashes. Threads may share it."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, SortedHashes] = OrderedDict()
+        self._held: OrderedDict[str, SortedValues] = OrderedDict()
         self._size_bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> SortedHashes | None:
+    def get(self, path: str) -> SortedValues | None:
         with self._lock:
             hashes = self._held.get(path)
             if hashes is not None:
                 self._held.move_to_end(path)
             return hashes
 
-    def put(self, path: str, hashes: SortedHashes) -> None:
+    def put(self, path: str, hashes: SortedValues) -> None:
         """Add the hashes of an index file; evicts the least recently used ones if all exceed the limit."""
         with self._lock:
             self._drop(path)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from paimon_table.bucket_assignment.owned_buckets import Buckets
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.rows.sorted_values import SortedValues
 
 UNKNOWN = -1
 """The bucket number of a hash without a bucket."""
 
 
-def place_of(hashes: KeyHashes, held: SortedHashes, buckets: Buckets) -> Buckets:
+def place_of(hashes: KeyHashes, held: SortedValues, buckets: Buckets) -> Buckets:
     """For each of the ``hashes`` its bucket among the ``held`` hashes; a single bucket applies to all of them.
 
     If a hash is held more than once, its first bucket counts.

@@ -16,14 +16,14 @@ from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
 from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.bucket_assignment.merged_hashes import MergedHashes, merge, newest_merged
 from paimon_table.bucket_assignment.owned_buckets import Buckets
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.rows.sorted_values import SortedValues
 
 MOST_SINGLE = 4
 """At most this many buckets without new keys are searched one by one; more are merged first."""
 
-Load = Callable[[int], SortedHashes]
+Load = Callable[[int], SortedValues]
 """The hashes of a bucket."""
 
 

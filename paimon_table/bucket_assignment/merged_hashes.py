@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from paimon_table.bucket_assignment.key_places import place_of
 from paimon_table.bucket_assignment.owned_buckets import Buckets
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.rows.sorted_values import SortedValues
 from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private
 
@@ -70,7 +70,7 @@ class MergedHashes:
             zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
         ):
             raise ValueError(f"{path} is damaged: its content is not what was written")
-        self._sorted = SortedHashes(self.hashes)
+        self._sorted = SortedValues(self.hashes)
 
     def covered(self, files: Mapping[int, str]) -> list[int]:
         """The buckets whose index file in ``files`` is part of this one."""

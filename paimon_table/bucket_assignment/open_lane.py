@@ -22,7 +22,6 @@ from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
 from paimon_table.bucket_assignment.lane_hashes import lane_directory, open_lane_hashes
 from paimon_table.bucket_assignment.lanes import Lane
 from paimon_table.bucket_assignment.owned_buckets import Buckets, FillLimits, OwnedBuckets
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.errors import BrokenInvariant, CorruptFile
 from paimon_table.metadata.bucket_id import BucketId
@@ -39,6 +38,7 @@ from paimon_table.metadata.index_file import IndexChange, IndexFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.rows.groups import first_of_each, groups_of
 from paimon_table.rows.hashes import Hashes
+from paimon_table.rows.sorted_values import SortedValues
 from paimon_table.schema.key_numbers import key_hashes
 from paimon_table.step_times import timed
 from paimon_table.write.bucket_writer import WriterEnvironment
@@ -72,7 +72,7 @@ class OpenLane:
         self._environment = environment
         self._seen = frozenset((bucket, file.file_name) for bucket, file in plan.index_files.items())
         self._files = {bucket: file for bucket, file in plan.index_files.items() if plan.owns(bucket)}
-        self._made_again: dict[int, SortedHashes] = {}
+        self._made_again: dict[int, SortedValues] = {}
         self.unprepared: set[int] = set()
         """Buckets that need an index file even without new rows."""
         for bucket in plan.data_files:
@@ -90,7 +90,7 @@ class OpenLane:
         self._index = open_lane_hashes(directory, names, self._growing, self._load)
         for bucket in self._index.merged_buckets:
             self._forget(bucket)
-        self._fresh = SortedHashes(np.empty(0, np.int32)), np.empty(0, np.int16)
+        self._fresh = SortedValues(np.empty(0, np.int32)), np.empty(0, np.int16)
         self._new: defaultdict[int, list[KeyHashes]] = defaultdict(list)
 
     def find(self, hashes: Hashes) -> Buckets:
@@ -123,7 +123,7 @@ class OpenLane:
             return IndexChange(seen=self._seen)
         before = self._files.get(bucket)
         is_known = before is not None or bucket in self._made_again
-        held = self._load(bucket) if is_known else SortedHashes(np.empty(0, np.int32))
+        held = self._load(bucket) if is_known else SortedValues(np.empty(0, np.int32))
         hashes = held.with_added(np.sort(np.concatenate([np.empty(0, np.int32), *new])))
         self.unprepared.discard(bucket)
         uuid = self._environment.new_uuid()
@@ -138,7 +138,7 @@ class OpenLane:
             self._new[bucket].append(hashes[places])
         together = np.concatenate([self._fresh[0].values, hashes])
         order = np.argsort(together)
-        self._fresh = SortedHashes(together[order]), np.concatenate([self._fresh[1], buckets])[order]
+        self._fresh = SortedValues(together[order]), np.concatenate([self._fresh[1], buckets])[order]
 
     def _growing(self) -> frozenset[int]:
         """Buckets whose index file will change, or is missing."""
@@ -166,7 +166,7 @@ class OpenLane:
 
     # ------------------------------------------------------------ contents of buckets
 
-    def _load(self, bucket: int) -> SortedHashes:
+    def _load(self, bucket: int) -> SortedValues:
         if bucket in self._made_again:
             return self._made_again[bucket]
         file = self._files.get(bucket)
@@ -176,7 +176,7 @@ class OpenLane:
         hashes = held_hashes().get(path)
         if hashes is None:
             try:
-                hashes = SortedHashes(read_hashes(self._ctx.io, self._ctx.paths, file))
+                hashes = SortedValues(read_hashes(self._ctx.io, self._ctx.paths, file))
             except CorruptFile as error:
                 return self._make_again(bucket, str(error))
             held_hashes().put(path, hashes)
@@ -187,7 +187,7 @@ class OpenLane:
         if bucket in self._files:
             held_hashes().drop(hash_index_path(self._ctx.paths, self._files[bucket]))
 
-    def _make_again(self, bucket: int, why: str) -> SortedHashes:
+    def _make_again(self, bucket: int, why: str) -> SortedValues:
         """The hashes of the keys in the data files of a bucket; they replace its index file in the next commit."""
         place = BucketId(self._plan.lane.partition, bucket)
         log.warning("%s: %s; it is rebuilt from the keys of the bucket", self._ctx.bucket_dir(place), why)
@@ -197,7 +197,7 @@ class OpenLane:
             partition = self._ctx.partition_values(place.partition)
             for rows in iter_key_value_batches(self._ctx, self._ctx.bucket_dir(place), file, names, partition):
                 found.append(distinct(key_hashes(self._ctx.schema, rows)))
-        self._made_again[bucket] = SortedHashes(distinct(np.concatenate(found)))
+        self._made_again[bucket] = SortedValues(distinct(np.concatenate(found)))
         self.unprepared.add(bucket)
         return self._made_again[bucket]
 

@@ -34,6 +34,7 @@ from paimon_table.rows.batch_size import in_batches
 from paimon_table.rows.gather import concat, gather
 from paimon_table.rows.hashes import key_hash64
 from paimon_table.rows.row_equality import equal_rows
+from paimon_table.rows.sorted_values import SortedValues
 from paimon_table.rows.words import U64, Indices, integers, normal_form
 from paimon_table.storage.private_directory import make_file
 from paimon_table.types import INTEGERS
@@ -141,7 +142,7 @@ class LookupFile:
         if self.row_count != footer.row_count:
             raise BrokenLookupFile(f"{path} holds {self.row_count} rows instead of {footer.row_count}")
         word_type = np.int64 if words.is_exact else np.uint64
-        self._words = np.frombuffer(buffer, word_type, self.row_count, footer.words_offset)
+        self._words = SortedValues(np.frombuffer(buffer, word_type, self.row_count, footer.words_offset))
         self._rows: npt.NDArray[np.uint32] | None = None
         if footer.rows_offset is not None:
             self._rows = np.frombuffer(buffer, np.uint32, self.row_count, footer.rows_offset)
@@ -169,20 +170,18 @@ class LookupFile:
 
     def _locate_exact(self, probe: ProbeKeys, wanted: Indices) -> Located:
         words = probe.words[wanted]
-        at = np.searchsorted(self._words, words)
-        found = at < self.row_count
-        found[found] = self._words[at[found]] == words[found]
+        at = self._words.first_not_below(words)
+        found = self._are_at(at, words)
         return Located(wanted[found], at[found])
 
     def _locate_hashed(self, probe: ProbeKeys, wanted: Indices, rows: npt.NDArray[np.uint32]) -> Located:
         words = probe.words[wanted]
         by_word = np.argsort(words)
         at = np.empty(len(words), np.int64)
-        at[by_word] = np.searchsorted(self._words, words[by_word])
+        at[by_word] = self._words.first_not_below(words[by_word])
         found: list[Located] = []
         while len(wanted):
-            same = at < self.row_count
-            same[same] = self._words[at[same]] == words[same]
+            same = self._are_at(at, words)
             wanted, words, at = wanted[same], words[same], at[same]
             row_numbers = rows[at].astype(np.int64)
             keys = gather(probe.keys, wanted)
@@ -192,9 +191,15 @@ class LookupFile:
             wanted, words, at = wanted[~equal], words[~equal], at[~equal] + 1
         return _merge_located(found, wanted)
 
+    def _are_at(self, at: Indices, words: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+        """Which words stand at these places of the file's words, which may be behind the last one."""
+        same = at < self.row_count
+        same[same] = self._words.values[at[same]] == words[same]
+        return same
+
     def _locate_all(self, probe: ProbeKeys, wanted: Indices, rows: npt.NDArray[np.uint32]) -> Located:
         words = probe.words[wanted]
-        begins, ends = (np.searchsorted(self._words, words, side) for side in ("left", "right"))
+        begins, ends = (np.searchsorted(self._words.values, words, side) for side in ("left", "right"))
         counts = ends - begins
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         positions = np.repeat(wanted, counts)
@@ -228,7 +233,7 @@ class LookupFile:
         if self._are_words_verified:
             return
         rows_checksum = 0 if self._rows is None else _checksum(self._rows)
-        if (_checksum(self._words), rows_checksum) != (self._footer.words_checksum, self._footer.rows_checksum):
+        if (_checksum(self._words.values), rows_checksum) != (self._footer.words_checksum, self._footer.rows_checksum):
             raise BrokenLookupFile(f"{self._path}: the checksum of its key words is wrong")
         self._are_words_verified = True
 
@@ -328,6 +333,7 @@ class LookupFileWriter:
         self._words = words
         self._parts: list[npt.NDArray[np.generic]] = []
         self._buffer: list[pa.Table] = []
+        self._buffer_rows = self._buffer_bytes = 0
         make_file(str(self._temporary))
         self._stream = pa.OSFile(str(self._temporary), "wb")
         self._ipc = pa.ipc.new_file(self._stream, schema)
@@ -337,8 +343,9 @@ class LookupFileWriter:
     def append(self, rows: pa.Table) -> None:
         self._parts.append(self._words.of(rows))
         self._buffer.append(rows)
-        is_full = sum(part.nbytes for part in self._buffer) >= _BATCH_BYTES
-        if is_full or sum(part.num_rows for part in self._buffer) >= _BATCH_ROWS:
+        self._buffer_rows += rows.num_rows
+        self._buffer_bytes += rows.nbytes
+        if self._buffer_bytes >= _BATCH_BYTES or self._buffer_rows >= _BATCH_ROWS:
             self._write_batches()
 
     def _write_batches(self) -> None:
@@ -347,6 +354,7 @@ class LookupFileWriter:
                 self._ipc.write_batch(batch)
                 self._batch_ends.append(int(self._stream.tell()))
         self._buffer = []
+        self._buffer_rows = self._buffer_bytes = 0
 
     def finish(self) -> LookupFile:
         """Write the rest and give the file its name; returns the open file, whose name others may delete at any

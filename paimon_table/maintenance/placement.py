@@ -14,12 +14,12 @@ import pyarrow as pa
 from paimon_table.bucket_assignment.dynamic_lanes import assigner_numbers
 from paimon_table.bucket_assignment.key_places import place_of
 from paimon_table.bucket_assignment.owned_buckets import FillLimits, OwnedBuckets, assigner_count
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.bucket_id import DYNAMIC
 from paimon_table.metadata.hash_index import KeyHashes, distinct, write_hashes
 from paimon_table.metadata.index_file import IndexFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.table_options import TableOptions
+from paimon_table.rows.sorted_values import SortedValues
 from paimon_table.schema.key_numbers import bucket_numbers, key_hashes
 from paimon_table.schema.table_schema import TableSchema
 
@@ -82,7 +82,7 @@ class DynamicPlacement:
         """``hashes``: the hashes of all keys, in parts."""
         self._schema = schema
         self._assigners = assigner_count(options)
-        self._hashes = SortedHashes(distinct(np.concatenate([np.empty(0, np.int32), *hashes])))
+        self._hashes = SortedValues(distinct(np.concatenate([np.empty(0, np.int32), *hashes])))
         self._buckets = np.empty(len(self._hashes), np.int16)
         owners = assigner_numbers(self._hashes.values, self._assigners)
         for number in range(self._assigners):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paimon_table.bucket_assignment.key_places import UNKNOWN, place_of
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
+from paimon_table.rows.sorted_values import SortedValues
 
 LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 
@@ -21,14 +21,14 @@ def test_of_a_hash_that_is_there_twice_the_first_bucket_counts(count: int, seed:
     buckets = random.integers(0, 100, count).astype(np.int16)
     asked = np.sort(np.r_[held, held + 1, random.integers(-spread, spread, 50), LOWEST, HIGHEST]).astype(np.int32)
 
-    found = place_of(asked, SortedHashes(held), buckets)
+    found = place_of(asked, SortedValues(held), buckets)
 
     first = {int(h): int(b) for h, b in zip(held[::-1], buckets[::-1], strict=True)}
     assert found.tolist() == [first.get(int(h), UNKNOWN) for h in asked]
 
 
 def test_one_bucket_may_stand_for_all() -> None:
-    held = SortedHashes(np.array([LOWEST, -1, HIGHEST], np.int32))
+    held = SortedValues(np.array([LOWEST, -1, HIGHEST], np.int32))
 
     found = place_of(np.array([LOWEST, -1, 0, HIGHEST], np.int32), held, np.array([7], np.int16))
 
@@ -36,6 +36,6 @@ def test_one_bucket_may_stand_for_all() -> None:
 
 
 def test_nothing_is_found_among_none() -> None:
-    none = SortedHashes(np.empty(0, np.int32))
+    none = SortedValues(np.empty(0, np.int32))
 
     assert place_of(np.array([1], np.int32), none, np.empty(0, np.int16)).tolist() == [UNKNOWN]

@@ -11,8 +11,8 @@ import pytest
 from paimon_table.bucket_assignment import merged_hashes
 from paimon_table.bucket_assignment.lane_hashes import LaneHashes, Load, open_lane_hashes
 from paimon_table.bucket_assignment.merged_hashes import merge, newest_merged
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.rows.sorted_values import SortedValues
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def buckets_of_hashes(count: int, each: int, seed: int = 1) -> dict[int, KeyHash
 
 
 def loads(hashes: Mapping[int, KeyHashes]) -> Load:
-    return lambda bucket: SortedHashes(hashes[bucket])
+    return lambda bucket: SortedValues(hashes[bucket])
 
 
 def assert_found(index: LaneHashes, hashes: dict[int, KeyHashes]) -> None:

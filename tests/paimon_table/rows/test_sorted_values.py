@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
+from paimon_table.rows.sorted_values import SortedValues
 
 LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 TWICE = np.array([LOWEST, LOWEST, HIGHEST, HIGHEST])
@@ -34,7 +34,7 @@ def asked_of(held: KeyHashes) -> KeyHashes:
     return np.random.default_rng(8).permutation(asked)
 
 
-def assert_found(held: SortedHashes) -> None:
+def assert_found(held: SortedValues) -> None:
     asked = asked_of(held.values)
     assert np.array_equal(held.first_not_below(asked), np.searchsorted(held.values, asked))
     assert np.array_equal(held.first_not_below(np.sort(asked)), np.searchsorted(held.values, np.sort(asked)))
@@ -43,15 +43,15 @@ def assert_found(held: SortedHashes) -> None:
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("count", [0, 1, 2, 63, 64, 4_095, 4_096, 4_097, 8_191, 8_192, 50_000])
 def test_as_many_are_below_as_searchsorted_counts(spread: str, count: int) -> None:
-    assert_found(SortedHashes(drawn(spread, count)))
+    assert_found(SortedValues(drawn(spread, count)))
 
 
 def test_nobody_asks() -> None:
-    assert SortedHashes(drawn("evenly", 10_000)).first_not_below(np.empty(0, np.int32)).tolist() == []
+    assert SortedValues(drawn("evenly", 10_000)).first_not_below(np.empty(0, np.int32)).tolist() == []
 
 
 def test_a_single_hash_is_asked_for() -> None:
-    held = SortedHashes(drawn("evenly", 10_000))
+    held = SortedValues(drawn("evenly", 10_000))
 
     assert held.first_not_below(held.values[-1:]).tolist() == [9_999]
     assert held.first_not_below(np.array([HIGHEST], np.int32)).tolist() == [10_000]
@@ -60,7 +60,7 @@ def test_a_single_hash_is_asked_for() -> None:
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("count", [0, 100, 4_000, 8_000, 16_000])
 def test_added_hashes_are_found_with_the_others(spread: str, count: int) -> None:
-    held = SortedHashes(drawn("evenly", count))
+    held = SortedValues(drawn("evenly", count))
     every = held.values
     for added in (drawn(spread, 50), np.array([LOWEST, HIGHEST], np.int32), drawn(spread, 700), every[:0]):
         held.first_not_below(every[:1])
@@ -73,7 +73,7 @@ def test_added_hashes_are_found_with_the_others(spread: str, count: int) -> None
 
 
 def test_those_that_were_there_stay_as_they_were() -> None:
-    held = SortedHashes(drawn("evenly", 10_000))
+    held = SortedValues(drawn("evenly", 10_000))
     assert_found(held)
 
     held.with_added(drawn("all below zero", 500))
