@@ -150,10 +150,10 @@ def main() -> None:
                 for master, mode, reader, target, rows in product(
                     args.master.split(","), args.mode.split(","), args.reader.split(","), args.target.split(","), sizes
                 ):
-                    title = f"{master} {mode} {reader} {target}" + (f" {rows} rows" if rows else "")
-                    home = root / f"pass-{number}-{title}".replace(":", "-").replace(" ", "-")
                     # Spark's reader cannot adapt its batches: Tidemark refuses a target for it.
-                    trigger = {"available_now": True} | ({} if reader == "spark" else {"target_batch_duration": target})
+                    adapts = {} if reader == "spark" else {"target_batch_duration": target}
+                    title = " ".join([master, mode, reader, *adapts.values(), *([f"{rows} rows"] if rows else [])])
+                    home = root / f"pass-{number}-{title}".replace(":", "-").replace(" ", "-")
                     settings = rule(mode, args.buckets, args.producer)
                     if rows:
                         fill_table(
@@ -162,7 +162,15 @@ def main() -> None:
                     passes.append(
                         (
                             title,
-                            pipeline(home, broker, args.batch, settings, sparks[master], trigger, {"reader": reader}),
+                            pipeline(
+                                home,
+                                broker,
+                                args.batch,
+                                settings,
+                                sparks[master],
+                                {"available_now": True, **adapts},
+                                {"reader": reader},
+                            ),
                         )
                     )
             run(passes)
