@@ -43,7 +43,15 @@ def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
         fits_double=left.fits_double and right.fits_double,
         has_default=left.has_default or right.has_default,
         takes_null=left.takes_null or right.takes_null,
+        others=_others(left, right),
     )
+
+
+def _others(left: ObservedColumn, right: ObservedColumn) -> tuple[DataType, ...]:
+    """The types that do not merge into one."""
+    of_each = [t for t in (left.type, *left.others, right.type, *right.others) if t is not None]
+    is_one = left.type is None or right.type is None or common_type(left.type, right.type) is not None
+    return tuple(dict.fromkeys((*left.others, *right.others) if is_one else of_each))
 
 
 def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:

@@ -53,6 +53,15 @@ def first_of(keys: Iterable[str], column: str) -> bool:
     return first_match(dict.fromkeys(keys, True), column) is not None
 
 
+def _check_name(key: str) -> str:
+    if pattern_of(key) is not None or meant_by_glob(key) is not None:
+        raise refused("expected the name of a single column, not a pattern: write an entry for each column")
+    return key
+
+
+ColumnName = Annotated[Text, AfterValidator(_check_name)]
+"""The name of a column; a pattern would mean none, and its mask would hide nothing."""
+
 Expression = Annotated[
     Text, WithJsonSchema({"type": "string", "examples": ["date_trunc('day', created_at)", "lower(email)", "$op"]})
 ]
@@ -162,9 +171,10 @@ class ColumnRules(ConfigModel):
         "`base64` or `text`. It overrides `decimal_format`.",
     )
 
-    rename: Mapping[Text, Text] = Field(
+    rename: Mapping[ColumnName, Text] = Field(
         default_factory=dict,
-        description="Column of the source to its name in the table. All other keys of the rule use the new name.",
+        description="Column of the source to its name in the table. `keep`, `drop`, `replace` and `mask` use the name "
+        "in the source; all other keys of the rule use the new one.",
     )
     keep: tuple[ColumnKey, ...] = Field(
         default=(),
@@ -176,16 +186,16 @@ class ColumnRules(ConfigModel):
         description="Columns of the source that the table lacks, by name or as a regular expression between slashes."
         " Expressions may still use them.",
     )
-    add: Mapping[Text, Expression] = Field(
+    add: Mapping[ColumnName, Expression] = Field(
         default_factory=dict,
         description="New columns, each an SQL expression over the columns of the source. It can also use `$op`,"
         " `$source_time`, `$topic`, `$partition`, `$offset`, `$timestamp`, `$key`, `$headers`, `$database`, `$schema`,"
         " `$table`, `$ingested_at`, `$position`, `$transaction`, `$total_order` and `$data_collection_order`.",
     )
-    replace: Mapping[Text, Expression] = Field(
+    replace: Mapping[ColumnName, Expression] = Field(
         default_factory=dict, description="Column of the source to the SQL expression that replaces it."
     )
-    mask: Mapping[Text, ColumnMask] = Field(
+    mask: Mapping[ColumnName, ColumnMask] = Field(
         default_factory=dict,
         description="Column of the source to the mask of its values. `redact` hides them whole, `{show_last: 4}` "
         "shows the last 4 characters, and `{hash: sha256, key: ${env:NAME}}` gives a keyed hash. The table, its "
@@ -329,7 +339,7 @@ class ColumnRules(ConfigModel):
         names = (*self.add, *self.rename.values())
         return {name: why for name in names if (why := self.clash(name)) is not None}
 
-    paths: Mapping[Text, ColumnPathText] = Field(
+    paths: Mapping[ColumnName, ColumnPathText] = Field(
         default_factory=dict,
         description="Column name to the path of its value inside nested fields, such as `city: "
         "customer.address.city`. For documents of MongoDB and the formats `json`, `avro` and `protobuf`. "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import count
 
 from paimon_table import (
@@ -30,7 +31,7 @@ from paimon_table import (
 )
 from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
 from paimon_table.options.option_names import OWN_PREFIX
-from paimon_table.schema.type_widening import common_type
+from paimon_table.schema.type_widening import common_type, wider_if_common
 from paimon_table.types import DataType, Root, sql, string
 from pipelines.config.own_columns import NAME_OF_CHANGES
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
@@ -68,12 +69,14 @@ def column_changes(
     policy: SchemaChanges = EVOLVE,
     earlier: Mapping[str, Sequence[str]] | None = None,
     newest: Callable[[str, DataType], bool] = lambda _name, _type: True,
+    others: Mapping[str, Sequence[DataType]] | None = None,
 ) -> ColumnChanges:
     """The changes for the ``seen`` columns; at most ``room`` columns are added that are not ``declared``.
 
     Types that are declared ``by_pattern`` apply too, but the file does not name these columns. If a column continues
     others, ``earlier`` has the columns that held the values of its source before. ``newest``: whether the newest
-    records have an observed type.
+    records have an observed type. ``others``: all types of a column that was seen with several; if the one in ``seen``
+    is refused, the column takes those that it can.
     """
     types = {**(by_pattern or {}), **declared}
     changes: list[SchemaChange] = []
@@ -114,7 +117,14 @@ def column_changes(
                 raise
             continued.pop(name, None)
             refused[name] = str(error)
-            continue
+            if name in types or policy.widen != "apply" or not schema.has_column(name):
+                continue
+            present = schema.field(name).type
+            fitting = reduce(wider_if_common, (others or {}).get(name, ()), present).with_nullable(present.nullable)
+            if fitting == present:
+                continue
+            change = WidenColumn(name, fitting)
+            changed = apply_changes(schema, [change], schema.time_ms)
         schema = changed
         changes.append(change)
     return ColumnChanges(tuple(changes), refused, tuple(left), pausing, continued)

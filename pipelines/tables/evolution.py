@@ -107,7 +107,8 @@ class Evolution:
         by_pattern = rule.declared(shown)
         earlier = {names[-1]: names[:-1] for names in sources.continued.values()}
         newest = partial(self._is_newest, of_source, seen, is_alone=feeds_alone(rule, sink))
-        found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest)
+        others = {of_source.columns.stored_as(name) or "": types for name, types in seen.others.items()}
+        found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest, others)
         for name, reason in found.pausing.items():
             raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}").without_values()
         if found.left and _word(rule) == "pause":

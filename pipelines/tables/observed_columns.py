@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_table.types import DataType
@@ -34,6 +34,8 @@ class Seen:
     """The columns for which embedded schemas state a default."""
     nullable: frozenset[str] = frozenset()
     """The columns that are nullable in embedded schemas, and NOT NULL in the table."""
+    others: Mapping[str, Sequence[DataType]] = field(default_factory=dict)
+    """All types of the columns that were seen with several ones without a common type."""
 
     def without(self, names: Collection[str]) -> Seen:
         """The observations of all other columns."""
@@ -84,5 +86,6 @@ def merged(
             before.shapes | observation.shapes,
             before.defaults | {column.name for column in observation.columns if column.has_default},
             before.nullable | {column.name for column in observation.columns if column.takes_null},
+            {column.name: column.others for column in found[source] if column.others},
         )
     return {source: replace(one, schemas=merged_schemas(one.schemas)) for source, one in seen.items()}

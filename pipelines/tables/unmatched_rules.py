@@ -96,6 +96,8 @@ def _of_columns(rules: ColumnRules, columns: Collection[str], of: str) -> Iterat
     stored = {*columns, *rules.rename.values(), *rules.add, *rules.paths}
     keys: list[tuple[str, Iterable[str], Collection[str]]] = [
         ("rename", rules.rename, columns),
+        ("replace", rules.replace, columns),
+        ("mask", rules.mask, columns),
         ("keep", rules.keep, columns),
         ("drop", rules.drop, columns),
         ("types", [key for key in rules.types if pattern_of(key) is not None], stored),

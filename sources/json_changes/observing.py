@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, TypeAlias
 
-from paimon_table.schema.type_widening import common_type
+from paimon_table.schema.type_widening import common_type, wider_if_common
 from paimon_table.types import CHARACTERS, DataType, Root
 from sources.changes import ObservedColumn
 from sources.column_forms import BASE64_DECIMALS, RAW, SEVERAL, TEXT, TEXT_DECIMALS, VALUE, holds
@@ -88,6 +89,9 @@ def changed_by_values(
         widened = common_type(old, observed) if old is not None and observed is not None else observed
         if widened is None and target.follows_retypes:
             widened = observed
+        if widened is None and old is not None:
+            fitting = reduce(wider_if_common, (infer_type([value]) for value in values), old)
+            widened = None if fitting == old else fitting
         if widened is None and old is None and target.awaits(name):
             found.append(ObservedColumn(name, None))
         elif widened is not None and _is_news(name, widened, known, target):

@@ -12,10 +12,16 @@ from pydantic import ValidationError
 
 from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
+from paimon_table.storage.file_io import LocalFileIO
+from pipelines.batch.batch import process_batch
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun
 from pipelines.config.schema_changes import PRESETS, SchemaChanges
 from pipelines.tables.tables import PipelineTables
+from sinks.quarantine import Quarantine
 from tests.support.item_batches import drawn_value, event, records, typed
-from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
+from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config, task_settings
 from tests.support.replay import CAPTURES
 from tests.support.source_content import open_table
 
@@ -255,3 +261,39 @@ def test_a_captured_column_keeps_its_type(tmp_path: Path) -> None:
     assert 13 not in rows and rows[12] == 2
     reasons = [line for file in Path(quarantine.path).rglob("*.jsonl") for line in file.read_text().splitlines()]
     assert any("9000000000" in line for line in reasons), reasons[0][:400]
+
+
+FITTING = {
+    "the schemas of records": [
+        typed(2, {"id": 2, "v": 3_000_000_000, "w": 1}, {"id": "int32", "v": "int64", "w": "int32"}),
+        typed(3, {"id": 3, "v": "x", "w": 1}, {"id": "int32", "v": "string", "w": "int32"}),
+    ],
+    "their values": [event("c", 2, {"id": 2, "v": 2**63, "w": 1}), event("c", 3, {"id": 3, "v": "x", "w": 1})],
+}
+
+
+@pytest.mark.parametrize("shown", FITTING)
+@pytest.mark.parametrize("batches", ["one", "two", "one of two tasks"])
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["", "reversed"])
+def test_a_value_that_fits_no_wider_type_keeps_no_other_one_from_its_column(
+    tmp_path: Path, shown: str, batches: str, is_reversed: bool
+) -> None:
+    first = BEFORE if shown == "the schemas of records" else event("c", 1, {"id": 1, "v": 7, "w": 1})
+    wide = FITTING[shown][::-1] if is_reversed else FITTING[shown]
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}])
+    reported_batches(tables, [records(first)], tmp_path)
+
+    parts = [records(value, first_offset=number) for number, value in enumerate(wide, 1)]
+    if batches == "two":
+        for number, part in enumerate(parts, 1):
+            quarantine, _ = reported_batches(tables, [part], tmp_path, number)
+    else:
+        tasks = parts if batches == "one of two tasks" else [records(*wide, first_offset=1)]
+        quarantine, compactions = Quarantine(LocalFileIO(), str(tmp_path / "quarantine")), Compactions()
+        settings = task_settings(tmp_path, quarantine)
+        process_batch(BatchRun(1), tables, settings, LocalExchange(tasks), compactions, lambda _: None)
+        compactions.wait()
+
+    found = {row["id"]: int(row["v"]) for row in open_table(tables, "items").to_arrow().to_pylist()}
+    assert found == {1: 7, 2: 3_000_000_000 if shown == "the schemas of records" else 2**63}
+    assert len(list(Path(quarantine.path).rglob("*.jsonl"))) == 1

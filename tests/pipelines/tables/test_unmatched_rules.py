@@ -92,6 +92,14 @@ def test_each_key_of_columns_is_told_if_it_matches_nothing(tmp_path: Path) -> No
     ]
 
 
+def test_a_mask_and_a_replacement_without_their_column_are_told(tmp_path: Path) -> None:
+    columns = {"mask": {"email": "redact", "iban": "redact"}, "replace": {"total": "0", "tota": "0"}}
+    assert told(tmp_path, rule({"table": "orders"}, columns=columns)) == [
+        f"rule into lake.{{table}}: columns.{key} matches no column of shop.orders: correct or remove it; {hint}"
+        for key, hint in [("replace: 'tota'", "did you mean 'total'?"), ("mask: 'iban'", "there are email, id, total")]
+    ]
+
+
 def test_what_is_not_known_is_not_judged(tmp_path: Path) -> None:
     rules = rule({"table": "orders"}, columns={"drop": ["secret"]}), rule({"table": "customers"})
     assert told(tmp_path, *rules, sources={}) == []
