@@ -18,7 +18,7 @@ from typer.main import get_command
 from pipelines.cli import app
 
 _BLOCK = re.compile(r"^<!-- help: (?P<command>[a-z -]+) -->\n.*?^<!-- end of help -->$", re.MULTILINE | re.DOTALL)
-_OPTION = re.compile(r"(?<![\w`-])(--[a-z][a-z-]+)(?![\w`])")
+_OPTION = re.compile(r"(?<![\w`-])(--[a-z][a-z-]+(?: json\b)?)(?![\w`])")
 _VALUES = {"<str>": "TEXT", "<int>": "N", "<int range>": "N", "<path>": "FILE"}
 """How typer shows the value of an option that has no word for it, and how the page does."""
 

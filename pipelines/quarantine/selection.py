@@ -45,12 +45,13 @@ class Selection:
 
     def takes(self, line: BadLine, table_of: Callable[[BadLine], str]) -> bool:
         """Whether the line is of the table and its reason is of the kind, or has the text in it."""
-        return (self.reason is None or self._is_reason(line.reason)) and (
-            self.table is None or table_of(line) == self.table
-        )
+        return self._is_reason(line.reason) and (self.table is None or table_of(line) == self.table)
 
     def _is_reason(self, reason: str) -> bool:
-        return self.reason is not None and (self.reason in reason or self.reason == kind_of_reason(reason))
+        if self.reason is None or self.reason in reason:
+            return True
+        kind = kind_of_reason(reason)
+        return self.reason in (kind, shown(kind, _LONGEST_REASON))
 
     @property
     def words(self) -> str:

@@ -47,11 +47,11 @@ class ProgressLine(BatchObserver):
             where = f" in {self._quarantine}" if self._quarantine else ""
             reasons = reasons_text(report.quarantined_reasons)
             log.warning(
-                "%s: table %s: of %s records read alongside the stream %s are quarantined%s%s",
+                "%s: table %s: %s of %s records read alongside the stream are quarantined%s%s",
                 self.pipeline,
                 identifier,
-                f"{report.record_count:,}",
                 f"{report.counts.quarantined:,}",
+                f"{report.record_count:,}",
                 where,
                 f": {reasons}" if reasons else "",
                 extra={
@@ -96,7 +96,7 @@ def progress_line(report: BatchReport, is_first: bool = False, quarantine: str =
     seconds = report.wall_s
     rate = f" ({report.record_count / seconds:,.0f}/s)" if seconds > 0 and report.record_count else ""
     if is_first:
-        rate = ", the start of the workers in it"
+        rate = ", with the start of the workers"
     line = f"batch {report.batch_id}: {counted(report.record_count, 'record')} in {seconds:.1f} s{rate}"
     written = _busiest({table.identifier: table.row_count for table in report.tables})
     if written:

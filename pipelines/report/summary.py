@@ -137,7 +137,7 @@ def headline(summary: RunSummary) -> str:
     line = f"{summary.pipeline}: {counted(totals.record_count, 'event')} in {totals.seconds:.1f} s{_rate_text(totals)}"
     if totals.counts.quarantined:
         where = f" in {summary.quarantine}" if summary.quarantine else ""
-        line += f"; {totals.counts.quarantined:,} could not be decoded and are{where}"
+        line += f"; {totals.counts.quarantined:,} quarantined{where}"
         reasons = reasons_text(totals.quarantined_reasons, len(totals.quarantined_reasons))
         line += f": {reasons}" if reasons else ""
     return line + asides(totals.counts)
@@ -151,7 +151,7 @@ def beside_lines(summary: RunSummary) -> list[str]:
         bad = summary.totals.beside_quarantined.get(identifier, {})
         if bad:
             where = f" in {summary.quarantine}" if summary.quarantine else ""
-            line += f"; {sum(bad.values()):,} could not be decoded and are{where}: {reasons_text(bad, len(bad))}"
+            line += f"; {sum(bad.values()):,} quarantined{where}: {reasons_text(bad, len(bad))}"
         lines.append(line)
     return lines
 

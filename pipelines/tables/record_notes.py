@@ -234,27 +234,39 @@ class VanishedColumns:
         return [name for name in absent if not rule.declares(name)]
 
     def note(
-        self, topic: str, sink: TableSink, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
+        self,
+        source: SourceTable,
+        sink: TableSink,
+        rule: TargetRule,
+        absent: Sequence[str],
+        *,
+        is_only_source: bool,
     ) -> None:
-        """Warn of columns of a table that the newest events of its topic lack.
+        """Warn of columns of a table that the newest events of a source table lack.
 
-        Declared columns may still appear. If several source tables feed the table, as in a log of many, the others may
-        have the columns.
+        Rows that may omit columns prove no loss. Declared columns may still appear. If several source tables feed the
+        table, as in a log of many, the others may have the columns.
         """
-        identifier, lost = sink.identifier, self.lost(rule, absent, is_only_source=is_only_source)
+        topic, identifier = source.topic, sink.identifier
+        lost = self.lost(rule, absent, is_only_source=is_only_source)
         news = [name for name in lost if (topic, identifier, name) not in self._warned]
         if not news:
             return
         self._warned |= {(topic, identifier, name) for name in news}
+        without = _without([rule.columns.stored_as(name) or name for name in news], sink.table.schema)
+        if not self.is_certain(source):
+            log.info(
+                "%s: its newest record lacks %s, which table %s has; records of this format may omit NULL. If the "
+                "source dropped or renamed it, %s",
+                topic, ", ".join(news), identifier, without,
+            )  # fmt: skip
+            return
         log.warning(
             "%s: its events no longer have column %s, which table %s has. If the column was dropped or renamed, "
             "%s. If the source table was dropped and recreated, its old rows stay: write the new one into another "
             "`into`",
-            topic,
-            ", ".join(news),
-            identifier,
-            _without([rule.columns.stored_as(name) or name for name in news], sink.table.schema),
-        )
+            topic, ", ".join(news), identifier, without,
+        )  # fmt: skip
 
 
 def _is_before(known: ColumnSources, name: str, row: NewestRow) -> bool:

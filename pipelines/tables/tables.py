@@ -436,7 +436,7 @@ class PipelineTables:
             identifier = self.routes.get(source)
             if identifier is not None:
                 sink, rule = self.sinks[identifier], self._routing.rules[identifier]
-                self._vanished.note(source.topic, sink, rule, absent, is_only_source=len(sink.sources) <= 1)
+                self._vanished.note(source, sink, rule, absent, is_only_source=len(sink.sources) <= 1)
 
     def note_offsets(
         self,

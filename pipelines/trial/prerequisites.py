@@ -177,4 +177,4 @@ def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:
         of_topics[kind.topic] += kind.count
     for topic, count in sorted(of_topics.items()):
         if count == sampled[topic]:
-            yield Finding("warning", f"all records of topic {topic} in the sample, {count}, would go to quarantine")
+            yield Finding("warning", f"all sampled records of topic {topic} ({count}) would go to quarantine")

@@ -82,7 +82,7 @@ def test_a_run_tells_what_it_does_without_the_noise_of_the_jvm(run: Run) -> None
         assert words in told
     quarantine = f"{run.root}/checkpoint-quarantine"
     assert f"1 quarantined in {quarantine}: 1 " in told
-    assert f"1 could not be decoded and are in {quarantine}: 1 " in run.done.stdout
+    assert f"1 quarantined in {quarantine}: 1 " in run.done.stdout
     assert " table scan warehouse/lake.db/cut --limit 10" in run.done.stdout
 
 

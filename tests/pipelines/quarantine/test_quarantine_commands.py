@@ -58,6 +58,13 @@ def test_records_of_a_table_and_a_reason_are_shown(file: Path) -> None:
     assert "no records of table lake.none in" in run("show", file, "--table", "lake.none").stderr
 
 
+def test_a_reason_is_found_as_the_list_cuts_it(tmp_path: Path) -> None:
+    put(tmp_path, 0, [bad(0, "column n INT: '1' is no number, " + "and so on " * 20)])
+    file = write_pipeline(tmp_path)
+    (cut,) = (line[12:].split("...  ")[0] for line in run("list", file).stdout.splitlines()[1:])
+    assert "1 record" in run("list", file, "--reason", f"{cut}...").stderr
+
+
 def test_what_json_shows_are_the_lines_themselves(file: Path, tmp_path: Path) -> None:
     printed = run("show", file, "--format", "json").stdout.splitlines()
     assert [json.loads(line) for line in printed] == lines_left(tmp_path)

@@ -72,7 +72,7 @@ def test_a_progress_line_says_what_a_batch_did() -> None:
 
 def test_the_rate_of_the_first_batch_is_not_told() -> None:
     assert progress_line(report(0), is_first=True).startswith(
-        "batch 0: 50,000 records in 2.0 s, the start of the workers in it -> lake.t1"
+        "batch 0: 50,000 records in 2.0 s, with the start of the workers -> lake.t1"
     )
 
 
@@ -194,8 +194,7 @@ def test_what_was_read_beside_the_stream_is_told_with_its_bad_records() -> None:
     summary = RunSummary("shop", totals.totals, (ORDERS,), quarantine="/q")
     assert headline(summary) == "shop: nothing new for the stream"
     assert beside_lines(summary) == [
-        "lake.orders: 520 records read alongside the stream, to catch it up; 3 could not be decoded and are in /q:"
-        " 3 no number"
+        "lake.orders: 520 records read alongside the stream, to catch it up; 3 quarantined in /q: 3 no number"
     ]
 
 
@@ -204,7 +203,7 @@ def test_bad_records_of_a_slice_are_a_warning(caplog: pytest.LogCaptureFixture) 
     for part in (bad, report(records=20)):
         ProgressLine("shop", "/q").beside("lake.orders", part)
     assert [r.getMessage() for r in caplog.records] == [
-        "shop: table lake.orders: of 500 records read alongside the stream 3 are quarantined in /q: 3 no number"
+        "shop: table lake.orders: 3 of 500 records read alongside the stream are quarantined in /q: 3 no number"
     ]
 
 
@@ -221,8 +220,8 @@ def test_quarantined_records_are_told_with_their_place() -> None:
     totals = Totals(30, DecodeCounts(quarantined=2), 3.0, {"not JSON": 2}, 10, 1.0)
     summary = RunSummary("shop", totals, (), None, "/state/q")
     assert headline(summary) == (
-        "shop: 30 events in 3.0 s, 10 events/s after the first batch, which took 1.0 s with start-up; 2 could not be"
-        " decoded and are in /state/q: 2 not JSON"
+        "shop: 30 events in 3.0 s, 10 events/s after the first batch, which took 1.0 s with start-up; 2 quarantined"
+        " in /state/q: 2 not JSON"
     )
 
 

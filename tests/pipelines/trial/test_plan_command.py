@@ -408,7 +408,7 @@ def test_a_sample_of_bad_records_alone_is_an_error(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [*bad, *others], pipeline))
     (finding,) = document["prerequisites"]
     assert (code, finding["level"]) == (3, "warning")
-    assert finding["text"] == f"all records of topic {TOPIC} in the sample, 3, would go to quarantine"
+    assert finding["text"] == f"all sampled records of topic {TOPIC} (3) would go to quarantine"
 
 
 def test_a_sample_has_the_first_and_the_newest_records(tmp_path: Path) -> None:
