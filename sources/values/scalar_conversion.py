@@ -222,6 +222,13 @@ def _plain_temporal(value: Any, target: DataType, forms: ValueForms) -> Any:
 
 
 def _epoch_day(value: int, target: DataType, forms: ValueForms) -> Any:
+    """Debezium writes days in 32 bits, so a larger number has another unit and is no infinity."""
+    if not -(1 << 31) <= value < 1 << 31:
+        return store_temporal(Date(value), target)
+    return _day(value, target, forms)
+
+
+def _day(value: int, target: DataType, forms: ValueForms) -> Any:
     if REAL_DAYS[0] <= value <= REAL_DAYS[1] or target.root is not Root.DATE:
         return store_temporal(Date(value), target)
     if forms.infinity == "null":
@@ -250,7 +257,7 @@ def _temporal_of_text(text: str, target: DataType, forms: ValueForms) -> Any:
         days = parse_date(text)
         if days is None:
             raise unfit(text, target)
-        return _epoch_day(days, target, forms)
+        return _day(days, target, forms)
     if target.root is Root.TIME:
         nanos = parse_time(text)
         if nanos is None:
@@ -321,10 +328,13 @@ def _convert_map(value: Any, encoding: Encoding, target: DataType, forms: ValueF
     if target.root is not Root.MAP or target.key is None or target.value is None or not _are_pairs(pairs):
         raise unfit(value, target)
     key, item = encoding.key or AUTO, encoding.element or AUTO
-    return [
+    found = [
         (_nested(k, key, target.key.with_nullable(False), forms), _nested(v, item, target.value, forms))
         for k, v in pairs
     ]
+    if len({repr(k) for k, _ in found}) < len(found):
+        raise Unconvertible(f"array of pairs has a key twice, and {target} has each key once")
+    return found
 
 
 def _are_pairs(pairs: Any) -> bool:

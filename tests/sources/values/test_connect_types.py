@@ -12,6 +12,8 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.types import DataType, Root, parse_type
 from sources.values.connect_types import struct_columns
 from sources.values.conversion import convert_column
+from sources.values.encodings import AUTO
+from sources.values.json_values import Unconvertible
 from sources.values.scalar_conversion import convert_value
 from sources.values.value_forms import ValueForms
 
@@ -168,6 +170,23 @@ def test_infinite_dates_are_the_ends_of_the_range(days: int, end: int, is_array:
     assert stored("extreme") == [[end, *real], []]
     assert stored("null") == [[None, *real], []]
     assert stored("quarantine") == [real if is_array else [None, *real], [0]]
+
+
+@pytest.mark.parametrize("number", [1 << 31, 1_704_153_600_000, -62_135_596_800_001, 1_709_210_096_000_000, 10**29])
+def test_a_number_beyond_32_bits_is_no_infinite_date(number: int) -> None:
+    date = parse_type("DATE")
+    with pytest.raises(Unconvertible, match="out of the range of DATE"):
+        convert_value(number, AUTO, date, ValueForms())
+    if number < 1 << 63:
+        converted = convert_column(pa.array([number, 19_782]), AUTO, date, ValueForms())
+        assert (list(converted.problems), converted.values.cast(pa.int32()).to_pylist()) == ([0], [None, 19_782])
+
+
+def test_pairs_with_one_key_are_no_map() -> None:
+    target = parse_type("MAP<STRING, INT>")
+    assert convert_value([["a", 1], ["b", 2]], AUTO, target, ValueForms()) == [("a", 1), ("b", 2)]
+    with pytest.raises(Unconvertible, match="key twice"):
+        convert_value([["a", 1], ["a", 2]], AUTO, target, ValueForms())
 
 
 ISO_DATES = [
