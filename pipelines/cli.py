@@ -70,6 +70,8 @@ class _Failures:
     """The form in which the command reports its end."""
 
     as_json = False
+    ends_log = False
+    """Whether it is the last line of a log."""
 
 
 _failures = _Failures()
@@ -141,6 +143,7 @@ def run(
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
 
+    _failures.ends_log = True
     ended = run_pipelines(configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]), files)
     if once:
         file_of = {config.name: str(file) for config, file in zip(configs, files, strict=True)}
@@ -358,7 +361,7 @@ def schema() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tidemark` command; ends with SystemExit. By default with the arguments of the process."""
-    _failures.as_json = False
+    _failures.as_json = _failures.ends_log = False
     try:
         with checked_output():
             app(arguments, prog_name="tidemark")
@@ -380,6 +383,10 @@ def _fail(text: str, code: int) -> None:
     if os.environ.get("TIDEMARK_DEBUG") == "1":
         traceback.print_exc()
     safe = "\n".join(shown(line) for line in text.split("\n"))  # names in it come from topics
+    if _failures.ends_log and not _failures.as_json:
+        from pipelines.report.run_log import dated
+
+        safe = dated(safe)
     typer.echo(failure_line(text) if _failures.as_json else safe, err=True)
     sys.exit(code)
 

@@ -24,7 +24,7 @@ _FORMAT_NAMES = {
 }
 """Their words in ``source.format``."""
 
-_ROWS = "rows without an envelope, which the formats upsert-json and json read"
+_ROWS = "rows without an envelope (formats upsert-json and json)"
 _AVRO_FORMATS = "the formats debezium-avro, upsert-avro, avro"
 _AVRO_MAGIC = 0
 _AVRO_HEADER = 5

@@ -195,7 +195,7 @@ def _nearly_all_bad(where: str, name: str, records: _Records, newest: Share, *, 
             f"Tidemark {outcome}: dump the topic again with `kcat -J`, or leave the file out of "
             f"source.files.path{other}"
         )
-    what, remedy = f"topic {name}, which no rule writes to a table", "exclude the topic"
+    what, remedy = f"topic {name}, which no rule writes to a table", "write a rule for the topic, exclude it"
     if records.is_of_table:
         what, remedy = name, "fix the rule"
     outcome, other = "put them into quarantine", ""

@@ -76,7 +76,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
                 count(config, replays, state.id)
 
             done = driven(slices.do, state.id, progress, count_beside)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SinkUnavailable, OSError):
         say(f"{name} is kept; the same command continues it", err=True)
         raise
     except ConfigError:

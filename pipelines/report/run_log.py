@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -22,6 +23,7 @@ from pipelines.report.safe_text import shown
 
 PACKAGES = ("pipelines", "sinks", "sources", "paimon_table")
 LEVEL_VARIABLE = "TIDEMARK_LOG_LEVEL"
+_TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 _pipeline: contextvars.ContextVar[str] = contextvars.ContextVar("pipeline", default="")
 
 
@@ -54,13 +56,18 @@ class LineFormatter(logging.Formatter):
     """
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S")
+        super().__init__("%(asctime)s %(message)s", _TIME_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         name = _pipeline.get()
         text = record.message.removeprefix(f"pipeline {name}: ")
         record.message = shown(f"{name}: {text}" if name and not text.startswith(f"{name}: ") else record.message)
         return super().formatMessage(record)
+
+
+def dated(text: str) -> str:
+    """A text with date and time in front, as the messages of a run have them."""
+    return f"{time.strftime(_TIME_FORMAT)} {text}"
 
 
 class ConsoleHandler(logging.Handler):

@@ -129,7 +129,9 @@ def test_beside_other_tables_such_a_topic_is_told(tmp_path: Path) -> None:
     assert not pipeline.behind and quarantined(tmp_path) == 5
     said = pipeline.tables.unreadable["misc"]
     assert "topic misc, which no rule writes to a table" in said
-    assert said.endswith("Tidemark put them into quarantine: exclude the topic or change the connector")
+    assert said.endswith(
+        "Tidemark put them into quarantine: write a rule for the topic, exclude it or change the connector"
+    )
 
 
 @pytest.mark.parametrize("batch_size", [100, 400])
