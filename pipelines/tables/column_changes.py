@@ -117,17 +117,32 @@ def column_changes(
                 raise
             continued.pop(name, None)
             refused[name] = str(error)
-            if name in types or policy.widen != "apply" or not schema.has_column(name):
+            fitting = None
+            if name not in types and policy.widen == "apply" and schema.has_column(name):
+                fitting = _fitting(schema, name, (others or {}).get(name, ()))
+            if fitting is None:
                 continue
-            present = schema.field(name).type
-            fitting = reduce(wider_if_common, (others or {}).get(name, ()), present).with_nullable(present.nullable)
-            if fitting == present:
-                continue
-            change = WidenColumn(name, fitting)
-            changed = apply_changes(schema, [change], schema.time_ms)
+            change, changed = fitting
         schema = changed
         changes.append(change)
     return ColumnChanges(tuple(changes), refused, tuple(left), pausing, continued)
+
+
+def _fitting(schema: TableSchema, name: str, seen: Sequence[DataType]) -> tuple[WidenColumn, TableSchema] | None:
+    """The change of a column to the seen types that it can take, and the schema after it; None if it takes none."""
+    present = schema.field(name).type
+    wide = reduce(wider_if_common, seen, present).with_nullable(present.nullable)
+    if wide == present:
+        return None
+    change = WidenColumn(name, wide)
+    try:
+        changed = apply_changes(schema, [change], schema.time_ms)
+        validate_changed_table(changed, schema)
+    except TidemarkError as error:
+        if not error.action.blames_input:
+            raise
+        return None
+    return change, changed
 
 
 def nullable_changes(schema: TableSchema, names: Collection[str], policy: SchemaChanges) -> tuple[NullableColumn, ...]:

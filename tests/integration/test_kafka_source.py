@@ -158,7 +158,10 @@ def test_no_topic_and_no_record_behind_the_start_are_told(root: Path) -> None:
     assert "none: nothing was read\n" in out
     assert "late: nothing was read: source.kafka.start (2099-01-01T00:00:00+00:00) is later than" in out
     last = messages.splitlines()[-1]
-    assert last.startswith("pipeline none: no topics of Kafka at") and "did you mean 'pat.public.orders'?" in last
+    assert (
+        last[len("2026-03-01 12:00:00 ") :].startswith("pipeline none: no topics of Kafka at")
+        and "did you mean 'pat.public.orders'?" in last
+    )
     assert "no topics of Kafka at" in messages.partition("starting Spark")[0]
 
 
