@@ -69,8 +69,8 @@ class ObservedColumn:
     """Whether an embedded schema states a default for it."""
     takes_null: bool = field(default=False, compare=False)
     """Whether an embedded schema makes it nullable, and the column of the target is NOT NULL."""
-    others: tuple[DataType, ...] = field(default=(), compare=False)
-    """Further types that it was seen with, which have no common type with ``type``, as first seen."""
+    types: tuple[DataType, ...] = field(default=(), compare=False)
+    """All types that it was seen with, as first seen, if they have no common type."""
 
     @property
     def settled_type(self) -> DataType | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias
 
 from paimon_table.schema.type_widening import common_type
@@ -36,29 +37,29 @@ def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     """
     is_alike = left.looks_like == right.looks_like or right.type is None
     looks_like = right.looks_like if left.type is None else left.looks_like if is_alike else None
+    common = None if left.type is None or right.type is None else common_type(left.type, right.type)
     return replace(
-        _joined_type(left, right),
+        _joined_type(left, right, common),
         form=told_together(left.form, right.form),
         looks_like=looks_like,
         fits_double=left.fits_double and right.fits_double,
         has_default=left.has_default or right.has_default,
         takes_null=left.takes_null or right.takes_null,
-        others=_others(left, right),
+        types=_types(left, right, common),
     )
 
 
-def _others(left: ObservedColumn, right: ObservedColumn) -> tuple[DataType, ...]:
-    """The types that do not merge into one."""
-    of_each = [t for t in (left.type, *left.others, right.type, *right.others) if t is not None]
-    is_one = left.type is None or right.type is None or common_type(left.type, right.type) is not None
-    return tuple(dict.fromkeys((*left.others, *right.others) if is_one else of_each))
+def _types(left: ObservedColumn, right: ObservedColumn, common: DataType | None) -> tuple[DataType, ...]:
+    of_each = [side.types or (side.type,) for side in (left, right) if side.type is not None]
+    is_one = len(of_each) < 2 or common is not None
+    return () if is_one and not (left.types or right.types) else tuple(dict.fromkeys(chain.from_iterable(of_each)))
 
 
-def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
+def _joined_type(left: ObservedColumn, right: ObservedColumn, common: DataType | None) -> ObservedColumn:
     if left.type is None or right.type is None:
         return left if right.type is None else right
     votes = (left.votes or 0, right.votes or 0)
-    both = common_type(left.type, right.type)
+    both = common
     if left.votes is None and right.votes is None:
         if both is None and {left.type.root, right.type.root} == _NUMBERS and left.fits_double and right.fits_double:
             both = DataType(Root.DOUBLE)  # as for values in one batch

@@ -19,10 +19,9 @@ def common_type(old: DataType, new: DataType) -> DataType | None:
     return None if common is None else common.with_nullable(old.nullable or new.nullable)
 
 
-def wider_if_common(old: DataType, new: DataType | None) -> DataType:
+def wider_if_common(old: DataType, new: DataType) -> DataType:
     """The common type, or the old one if there is none: values that do not fit it widen nothing."""
-    common = None if new is None else common_type(old, new)
-    return old if common is None else common
+    return common_type(old, new) or old
 
 
 def _common(old: DataType, new: DataType) -> DataType | None:

@@ -69,14 +69,13 @@ def column_changes(
     policy: SchemaChanges = EVOLVE,
     earlier: Mapping[str, Sequence[str]] | None = None,
     newest: Callable[[str, DataType], bool] = lambda _name, _type: True,
-    others: Mapping[str, Sequence[DataType]] | None = None,
+    several_types: Mapping[str, Sequence[DataType]] | None = None,
 ) -> ColumnChanges:
     """The changes for the ``seen`` columns; at most ``room`` columns are added that are not ``declared``.
 
     Types that are declared ``by_pattern`` apply too, but the file does not name these columns. If a column continues
     others, ``earlier`` has the columns that held the values of its source before. ``newest``: whether the newest
-    records have an observed type. ``others``: all types of a column that was seen with several; if the one in ``seen``
-    is refused, the column takes those that it can.
+    records have an observed type. ``several_types``: the types of a column that was seen with several.
     """
     types = {**(by_pattern or {}), **declared}
     changes: list[SchemaChange] = []
@@ -96,6 +95,8 @@ def column_changes(
                 policy_of = policy.model_copy(update={"retype": "cast"})
             else:
                 policy_of = policy
+            if name not in types and (policy_of.retype, policy_of.widen) == ("cast", "apply"):
+                wanted = _fitting(schema, name, wanted, (several_types or {}).get(name, ()))
             change = _change(schema, name, wanted, name in declared, policy_of)
             if change is None:
                 continue
@@ -117,32 +118,21 @@ def column_changes(
                 raise
             continued.pop(name, None)
             refused[name] = str(error)
-            fitting = None
-            if name not in types and policy.widen == "apply" and schema.has_column(name):
-                fitting = _fitting(schema, name, (others or {}).get(name, ()))
-            if fitting is None:
-                continue
-            change, changed = fitting
+            continue
         schema = changed
         changes.append(change)
     return ColumnChanges(tuple(changes), refused, tuple(left), pausing, continued)
 
 
-def _fitting(schema: TableSchema, name: str, seen: Sequence[DataType]) -> tuple[WidenColumn, TableSchema] | None:
-    """The change of a column to the seen types that it can take, and the schema after it; None if it takes none."""
+def _fitting(schema: TableSchema, name: str, wanted: DataType, seen: Sequence[DataType]) -> DataType:
+    """The type for a column that was seen with several ones, of which it takes those that it can."""
+    if not seen or not schema.has_column(name):
+        return wanted
     present = schema.field(name).type
-    wide = reduce(wider_if_common, seen, present).with_nullable(present.nullable)
-    if wide == present:
-        return None
-    change = WidenColumn(name, wide)
-    try:
-        changed = apply_changes(schema, [change], schema.time_ms)
-        validate_changed_table(changed, schema)
-    except TidemarkError as error:
-        if not error.action.blames_input:
-            raise
-        return None
-    return change, changed
+    if widened(present, wanted) is not None:
+        return wanted
+    fitting = reduce(wider_if_common, seen, present)
+    return wanted if widened(present, fitting) == present else fitting
 
 
 def nullable_changes(schema: TableSchema, names: Collection[str], policy: SchemaChanges) -> tuple[NullableColumn, ...]:

@@ -107,8 +107,9 @@ class Evolution:
         by_pattern = rule.declared(shown)
         earlier = {names[-1]: names[:-1] for names in sources.continued.values()}
         newest = partial(self._is_newest, of_source, seen, is_alone=feeds_alone(rule, sink))
-        others = {of_source.columns.stored_as(name) or "": types for name, types in seen.others.items()}
-        found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest, others)
+        stored = of_source.columns.stored_as
+        several = {column: types for name, types in seen.several_types.items() if (column := stored(name)) is not None}
+        found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest, several)
         for name, reason in found.pausing.items():
             raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}").without_values()
         if found.left and _word(rule) == "pause":

@@ -34,8 +34,8 @@ class Seen:
     """The columns for which embedded schemas state a default."""
     nullable: frozenset[str] = frozenset()
     """The columns that are nullable in embedded schemas, and NOT NULL in the table."""
-    others: Mapping[str, Sequence[DataType]] = field(default_factory=dict)
-    """All types of the columns that were seen with several ones without a common type."""
+    several_types: Mapping[str, Sequence[DataType]] = field(default_factory=dict)
+    """The types of columns that were seen with several ones without a common type."""
 
     def without(self, names: Collection[str]) -> Seen:
         """The observations of all other columns."""
@@ -86,6 +86,6 @@ def merged(
             before.shapes | observation.shapes,
             before.defaults | {column.name for column in observation.columns if column.has_default},
             before.nullable | {column.name for column in observation.columns if column.takes_null},
-            {column.name: column.others for column in found[source] if column.others},
+            {column.name: column.types for column in found[source] if column.types},
         )
     return {source: replace(one, schemas=merged_schemas(one.schemas)) for source, one in seen.items()}

@@ -90,7 +90,7 @@ def changed_by_values(
         if widened is None and target.follows_retypes:
             widened = observed
         if widened is None and old is not None:
-            fitting = reduce(wider_if_common, (infer_type([value]) for value in values), old)
+            fitting = reduce(wider_if_common, filter(None, (infer_type([value]) for value in values)), old)
             widened = None if fitting == old else fitting
         if widened is None and old is None and target.awaits(name):
             found.append(ObservedColumn(name, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -22,6 +23,9 @@ from sources.dumps.dump_records import record_batches_from_dump
 
 ALL_TABLES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
 """The rule that takes every source table of the schema public."""
+RecordsOfBatch: TypeAlias = pa.RecordBatch | Sequence[pa.RecordBatch]
+"""The records of a batch, decoded by one task, or those of each task."""
+
 SHOP_TYPES = {
     "customers": {"credit": "DECIMAL(12, 2)", "created_at": "TIMESTAMP_LTZ(6)"},
     "orders": {"total": "DECIMAL(10, 2)", "placed_at": "TIMESTAMP_LTZ(6)", "updated_at": "TIMESTAMP_LTZ(6)"},
@@ -50,7 +54,7 @@ def run_batches(
 
 def reported_batches(
     tables: PipelineTables,
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[RecordsOfBatch],
     directory: Path,
     first_batch_id: int = 0,
     decoder: Decoder | None = None,
@@ -62,17 +66,18 @@ def reported_batches(
 
 def processed(
     tables: PipelineTables,
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[RecordsOfBatch],
     settings: TaskSettings,
     first_batch_id: int = 0,
     *,
     is_one_job: bool = False,
 ) -> list[BatchReport]:
-    """What the batches report, each decoded by one task."""
+    """What the batches report."""
     reports: list[BatchReport] = []
     compactions = Compactions()
     for batch_id, records in enumerate(batches, first_batch_id):
-        exchange = LocalExchange([records], is_one_job=is_one_job)
+        of_tasks = [records] if isinstance(records, pa.RecordBatch) else records
+        exchange = LocalExchange(of_tasks, is_one_job=is_one_job)
         process_batch(BatchRun(batch_id), tables, settings, exchange, compactions, reports.append)
     compactions.wait()
     return reports

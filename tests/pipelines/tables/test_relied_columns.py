@@ -11,15 +11,11 @@ import pytest
 
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.ids import Offset
-from pipelines.batch.batch import process_batch
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.local_exchange import LocalExchange
-from pipelines.batch.plan import BatchRun
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA, NewestRow, SourceTable
 from tests.support.item_batches import event, records, typed
-from tests.support.local_batches import reported_batches, shop_config, task_settings
+from tests.support.local_batches import processed, reported_batches, shop_config, task_settings
 from tests.support.mongodb_events import insert
 from tests.support.source_content import open_table
 
@@ -355,9 +351,7 @@ def test_a_source_that_has_and_loses_the_hidden_column_in_one_batch_shows_no_val
             for task in tasks
         ]
         tables = PipelineTables(config, "tidemark-shop-test")
-        settings, compactions = task_settings(tmp_path, decoder=config.decoder), Compactions()
-        process_batch(BatchRun(batch), tables, settings, LocalExchange(of_topic), compactions, lambda _: None)
-        compactions.wait()
+        processed(tables, [of_topic], task_settings(tmp_path, decoder=config.decoder), batch)
 
     take(0, "one.public.items", ROWS)
     if not is_new:

@@ -12,16 +12,10 @@ from pydantic import ValidationError
 
 from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
-from paimon_table.storage.file_io import LocalFileIO
-from pipelines.batch.batch import process_batch
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.local_exchange import LocalExchange
-from pipelines.batch.plan import BatchRun
 from pipelines.config.schema_changes import PRESETS, SchemaChanges
 from pipelines.tables.tables import PipelineTables
-from sinks.quarantine import Quarantine
 from tests.support.item_batches import drawn_value, event, records, typed
-from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config, task_settings
+from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
 from tests.support.replay import CAPTURES
 from tests.support.source_content import open_table
 
@@ -284,15 +278,8 @@ def test_a_value_that_fits_no_wider_type_keeps_no_other_one_from_its_column(
     reported_batches(tables, [records(first)], tmp_path)
 
     parts = [records(value, first_offset=number) for number, value in enumerate(wide, 1)]
-    if batches == "two":
-        for number, part in enumerate(parts, 1):
-            quarantine, _ = reported_batches(tables, [part], tmp_path, number)
-    else:
-        tasks = parts if batches == "one of two tasks" else [records(*wide, first_offset=1)]
-        quarantine, compactions = Quarantine(LocalFileIO(), str(tmp_path / "quarantine")), Compactions()
-        settings = task_settings(tmp_path, quarantine)
-        process_batch(BatchRun(1), tables, settings, LocalExchange(tasks), compactions, lambda _: None)
-        compactions.wait()
+    taken = {"one": [records(*wide, first_offset=1)], "two": parts, "one of two tasks": [parts]}[batches]
+    quarantine, _ = reported_batches(tables, taken, tmp_path, 1)
 
     found = {row["id"]: int(row["v"]) for row in open_table(tables, "items").to_arrow().to_pylist()}
     assert found == {1: 7, 2: 3_000_000_000 if shown == "the schemas of records" else 2**63}
