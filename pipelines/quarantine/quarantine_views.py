@@ -15,7 +15,7 @@ from pipelines.bad_records.log import Closed, Place, stretches
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import watched
-from pipelines.quarantine.selection import SHOWN, Group, Opened, Selection, grouped
+from pipelines.quarantine.selection import SHOWN, Group, Opened, Selection, grouped, shown_kind
 from pipelines.quarantine.slices import Slices, alone
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import print_table, rich_table
@@ -24,7 +24,7 @@ from pipelines.report.say import say
 from sources.wording import counted, first_of
 
 _LONGEST_VALUE = 2_000
-_LONGEST_REASON = 100
+_LONGEST_PLACE = 100
 
 
 def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
@@ -68,8 +68,8 @@ def _print_groups(groups: list[Group], output: RowFormat, out: IO[str]) -> None:
     table = rich_table([(name, name == "records") for name in names])
     for group in groups:
         example = group.examples[0]
-        cells = (group.table, shown(group.reason, _LONGEST_REASON), f"{group.count:,}", moment(group.first_ms))
-        place = shown(f"{example.topic} {example.partition}:{example.offset}", _LONGEST_REASON)
+        cells = (group.table, shown_kind(group.reason), f"{group.count:,}", moment(group.first_ms))
+        place = shown(f"{example.topic} {example.partition}:{example.offset}", _LONGEST_PLACE)
         table.add_row(*map(Text, (*cells, moment(group.last_ms), place)))
     print_table(table, out)
 

@@ -32,6 +32,11 @@ _LONGEST_REASON = 100
 _DAMAGED_SHOWN = 10
 
 
+def shown_kind(kind: str) -> str:
+    """A kind of reasons as lists print it."""
+    return shown(kind, _LONGEST_REASON)
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The values of ``--table`` and ``--reason``; None: all."""
@@ -51,7 +56,7 @@ class Selection:
         if self.reason is None or self.reason in reason:
             return True
         kind = kind_of_reason(reason)
-        return self.reason in (kind, shown(kind, _LONGEST_REASON))
+        return self.reason in (kind, shown_kind(kind))
 
     @property
     def words(self) -> str:
@@ -83,7 +88,7 @@ class Group:
     @property
     def words(self) -> str:
         """The group for people."""
-        return f"  {self.table}: {counted(self.count, 'record')}: {shown(self.reason, _LONGEST_REASON)}"
+        return f"  {self.table}: {counted(self.count, 'record')}: {shown_kind(self.reason)}"
 
 
 def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> list[Group]:
