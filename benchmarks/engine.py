@@ -195,27 +195,18 @@ def at_size(producer: str, sizes: Sequence[int], batch: int, batches: int, with_
                 run.commit_seconds(first, min(_FILL_ROWS, size - first), _ALL_KEYS)
             if with_java:
                 shutil.copytree(directory / str(size), directory / f"java-{size}")
-        found = [
-            [run.commit_seconds(i * batch % size, batch, _ALL_KEYS) for run, size in zip(runs, sizes, strict=True)]
-            for i in range(batches)
-        ]
-        _print_times("Tidemark", sizes, list(zip(*found, strict=True)))
+        seconds: list[list[float]] = [[] for _ in runs]
+        for i in range(batches):
+            for run, size, of_size in zip(runs, sizes, seconds, strict=True):
+                of_size.append(run.commit_seconds(i * batch % size, batch, _ALL_KEYS))
+        _print_times("Tidemark", sizes, seconds)
         if with_java:
-            _print_times(
-                "Java",
-                sizes,
-                [
-                    java_writer.commit_seconds(
-                        directory / f"java-{size}" / "tidemark",
-                        directory / f"java-scratch-{size}",
-                        batches,
-                        batch,
-                        _ALL_KEYS,
-                        different_rows=size,
-                    )
-                    for size in sizes
-                ],
-            )
+            _print_times("Java", sizes, [_java_at_size(directory, size, batch, batches) for size in sizes])
+
+
+def _java_at_size(directory: Path, size: int, batch: int, batches: int) -> Sequence[float]:
+    table, scratch = directory / f"java-{size}" / "tidemark", directory / f"java-scratch-{size}"
+    return java_writer.commit_seconds(table, scratch, batches, batch, _ALL_KEYS, different_rows=size)
 
 
 def _print_times(name: str, sizes: Sequence[int], seconds: Sequence[Sequence[float]]) -> None:

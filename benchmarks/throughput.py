@@ -28,7 +28,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -145,35 +145,35 @@ def main() -> None:
             print(
                 f"{args.events} events, {size / args.events:.0f} bytes each, {args.keys} keys, {args.buckets} buckets"
             )
-            passes = []
-            for number in range(1, args.passes + 1):
-                for master, mode, reader, target, rows in product(
-                    args.master.split(","), args.mode.split(","), args.reader.split(","), args.target.split(","), sizes
-                ):
-                    # Spark's reader cannot adapt its batches: Tidemark refuses a target for it.
-                    adapts = {} if reader == "spark" else {"target_batch_duration": target}
-                    title = " ".join([master, mode, reader, *adapts.values(), *([f"{rows} rows"] if rows else [])])
-                    home = root / f"pass-{number}-{title}".replace(":", "-").replace(" ", "-")
-                    settings = rule(mode, args.buckets, args.producer)
-                    if rows:
-                        fill_table(
-                            home / "warehouse" / "lake.db" / "orders", settings["options"], rows, max(sizes) // rows
-                        )
-                    passes.append(
-                        (
-                            title,
-                            pipeline(
-                                home,
-                                broker,
-                                args.batch,
-                                settings,
-                                sparks[master],
-                                {"available_now": True, **adapts},
-                                {"reader": reader},
-                            ),
-                        )
-                    )
-            run(passes)
+            run(list(_passes(args, root, broker, sparks, sizes)))
+
+
+def _passes(
+    args: argparse.Namespace,
+    root: Path,
+    broker: KafkaBroker,
+    sparks: Mapping[str, Mapping[str, str]],
+    sizes: Sequence[int],
+) -> Iterator[tuple[str, PipelineConfig]]:
+    """The title and the pipeline of each pass, in turn; makes the tables that have rows before."""
+    turns = product(
+        range(1, args.passes + 1),
+        args.master.split(","),
+        args.mode.split(","),
+        args.reader.split(","),
+        args.target.split(","),
+        sizes,
+    )
+    for number, master, mode, reader, target, rows in turns:
+        # Spark's reader cannot adapt its batches: Tidemark refuses a target for it.
+        adapts = {} if reader == "spark" else {"target_batch_duration": target}
+        title = " ".join([master, mode, reader, *adapts.values(), *([f"{rows} rows"] if rows else [])])
+        home = root / f"pass-{number}-{title}".replace(":", "-").replace(" ", "-")
+        settings = rule(mode, args.buckets, args.producer)
+        if rows:
+            fill_table(home / "warehouse" / "lake.db" / "orders", settings["options"], rows, max(sizes) // rows)
+        trigger = {"available_now": True, **adapts}
+        yield title, pipeline(home, broker, args.batch, settings, sparks[master], trigger, {"reader": reader})
 
 
 def run(passes: Sequence[tuple[str, PipelineConfig]]) -> None:
