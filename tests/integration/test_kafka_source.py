@@ -14,6 +14,7 @@ from kafka import KafkaProducer
 from paimon_table import Table
 from tests.integration import avro_framings
 from tests.stack.topics import TopicRecord, Topics
+from tests.support.command import undated
 from tests.support.kafka_pipelines import (
     insert_event,
     insert_events,
@@ -158,10 +159,8 @@ def test_no_topic_and_no_record_behind_the_start_are_told(root: Path) -> None:
     assert "none: nothing was read\n" in out
     assert "late: nothing was read: source.kafka.start (2099-01-01T00:00:00+00:00) is later than" in out
     last = messages.splitlines()[-1]
-    assert (
-        last[len("2026-03-01 12:00:00 ") :].startswith("pipeline none: no topics of Kafka at")
-        and "did you mean 'pat.public.orders'?" in last
-    )
+    assert undated(last).startswith("pipeline none: no topics of Kafka at")
+    assert "did you mean 'pat.public.orders'?" in last
     assert "no topics of Kafka at" in messages.partition("starting Spark")[0]
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ from tests.support.waiting import seconds
 
 TIDEMARK = (sys.executable, "-m", "tidemark")
 Done = subprocess.CompletedProcess[str]
+
+
+def undated(line: str) -> str:
+    """A message of a run without its date and time, which it must have."""
+    moment, text = line[:19], line[20:]
+    datetime.strptime(moment, "%Y-%m-%d %H:%M:%S")
+    return text
 
 
 def tidemark(*arguments: str | Path) -> Done:
