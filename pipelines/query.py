@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
 import threading
 import time
@@ -56,7 +57,7 @@ from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
-from pipelines.tables.unmatched_rules import unmatched
+from pipelines.tables.unmatched_rules import unmatched, unmatched_columns
 from pipelines.tidying.tidier import Tidier, compact_left, found_tables
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_views import Beside
@@ -67,6 +68,8 @@ from sources.reader import ReadHere
 
 log = logging.getLogger(__name__)
 
+KEEPS_UP_S = 60.0
+"""Whether a stream keeps up: the age of the oldest record that it has not read."""
 FIRST_RECORDS = 100_000
 """The expected duration of a stream's first batch, before any was measured."""
 
@@ -101,6 +104,8 @@ class PipelineQuery:
         self._observers = observers
         self._topics: set[str] = set()
         """Topics with records in this run."""
+        self._is_told = self._once
+        """Whether nothing is left to tell about columns that no source table has; ``unmatched`` tells it at the end."""
         self._stopping = threading.Event()
         self._is_in_batch = False
         self._is_given_up = False
@@ -204,6 +209,20 @@ class PipelineQuery:
         met = {**dict.fromkeys(self._own.sources()), **self.tables.met}
         topics = {place.topic for place in self._reader.lag.places(time.time())} | self._topics
         return list(unmatched(self._given, met, topics))
+
+    def _tell_unmatched_columns(self, tables: PipelineTables) -> None:
+        """Warn of columns in the file that the source does not have, once, after a batch with which it keeps up.
+
+        A table or topic without records may only not have begun, but a mask without its column hides nothing.
+        """
+        if self._is_told:
+            return
+        ages_s = [place.seconds or math.inf for place in self._reader.lag.places(time.time()) if place.records]
+        if max(ages_s, default=0.0) > KEEPS_UP_S:
+            return
+        self._is_told = True
+        for text in unmatched_columns(self._given, tables.met):
+            log.warning("%s", text)
 
     def _tidied_tables(self) -> dict[str, Table]:
         """The tables to tidy. Safe from any thread."""
@@ -381,6 +400,8 @@ class PipelineQuery:
             self._tidier.note(table.identifier, opened[table.identifier].table)
         for observer in self._observers:
             observer.end(report)
+        if self.tables is not None:
+            self._tell_unmatched_columns(self.tables)
 
     def _finish_interrupted(self, spark: SparkSession, query_id: str | None) -> None:
         """Run the compactions that a killed process left: Spark may never run their batch again."""

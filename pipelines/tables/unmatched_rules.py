@@ -33,19 +33,34 @@ def unmatched(
     if not known:
         return
     yield from _topics(config, {*topics, *told})
+    for rule, taken in _taken(config, known):
+        yield from (f"{_place(config, rule)}: {text}" for text in _of_match(rule, taken, known))
+    yield from unmatched_columns(config, known)
+
+
+def unmatched_columns(config: PipelineConfig, sources: Mapping[SourceTable, Collection[str] | None]) -> Iterator[str]:
+    """A sentence for each column of a rule that none of its source tables has; ``sources`` as for ``unmatched``."""
+    for rule, taken in _taken(config, sources):
+        columns = [sources[source] for source in taken]
+        names = {name for some in columns if some is not None for name in some}
+        if names and None not in columns:
+            of = ", ".join(first_names([source.topic for source in taken], 3))
+            texts = _of_columns(rule.columns, names, of)
+            yield from (f"{_place(config, rule)}: columns.{text}" for text in texts)
+
+
+def _place(config: PipelineConfig, rule: TableRule) -> str:
+    return f"rule into {config.name_of(rule)}"
+
+
+def _taken(config: PipelineConfig, sources: Iterable[SourceTable]) -> list[tuple[TableRule, list[SourceTable]]]:
+    """Each rule with the source tables that it takes."""
     taken: defaultdict[int, list[SourceTable]] = defaultdict(list)
-    for source in known:
+    for source in sources:
         number = next((i for i, rule in enumerate(config.tables) if _takes(rule, source)), None)
         if number is not None:
             taken[number].append(source)
-    for number, rule in enumerate(config.tables):
-        place = f"rule into {config.name_of(rule)}"
-        yield from (f"{place}: {text}" for text in _of_match(rule, taken[number], known))
-        columns = [known[source] for source in taken[number]]
-        names = {name for some in columns if some is not None for name in some}
-        if names and None not in columns:
-            of = ", ".join(first_names([source.topic for source in taken[number]], 3))
-            yield from (f"{place}: columns.{text}" for text in _of_columns(rule.columns, names, of))
+    return [(rule, taken[number]) for number, rule in enumerate(config.tables)]
 
 
 def _takes(rule: TableRule, source: SourceTable) -> bool:

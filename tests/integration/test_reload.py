@@ -36,7 +36,8 @@ def test_a_changed_file_is_taken_between_two_batches_and_a_wrong_one_is_not(
     file = write_pipeline(tmp_path, dumps)
     whole = file.read_text()
     assert ANY in whole
-    file.write_text(whole.replace(ANY, ONE.format("orders")))
+    wrong = ONE.format("orders") + "    columns: { drop: [totall] }\n"
+    file.write_text(whole.replace(ANY, wrong))
 
     def events(name: str) -> list[dict[str, Any]]:
         return [event for line in log.read_text().splitlines() if (event := json.loads(line))["event"] == name]
@@ -51,7 +52,7 @@ def test_a_changed_file_is_taken_between_two_batches_and_a_wrong_one_is_not(
         wait_until(says("reload-refused"), 30, "the refusal of a wrong file")
         assert f"{file}:6:12:" in events("reload-refused")[0]["message"]
 
-        file.write_text(whole.replace(ANY, ONE.format("orders") + ONE.format("items")))
+        file.write_text(whole.replace(ANY, wrong + ONE.format("items")))
         done = subprocess.run([*TIDEMARK, "reload", str(file)], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "pipeline shop: tables added: lake.items\n"), done.stderr
         wait_until(says("reloaded"), 30, "the word about the new file")
@@ -67,7 +68,10 @@ def test_a_changed_file_is_taken_between_two_batches_and_a_wrong_one_is_not(
     for history in (orders, items):
         rows = Table.open(f"{tmp_path}/warehouse/lake.db/{history.table}").to_arrow().to_pylist()
         assert {row["id"]: row for row in rows} == history.rows
-    assert {"started", "stopping"} <= {json.loads(line)["event"] for line in log.read_text().splitlines()}
+    messages = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {"started", "stopping"} <= {message["event"] for message in messages}
+    unmatched = "rule into lake.orders: columns.drop: 'totall' matches no column of shop.public.orders:"
+    assert sum(message["message"].startswith(unmatched) for message in messages) == 1
 
 
 def has_text(file: Path, text: str) -> bool:
