@@ -56,6 +56,8 @@ class RecordFormat:
     """Whether a record can show that a column is missing, and not only NULL."""
     tells_positions: bool = True
     """Whether records may have a position in the log of a source (``sources.position_kinds``)."""
+    tells_sources: bool = True
+    """Whether a record can name the database and the schema of its source table; else only its topic can."""
     untold: frozenset[str] = frozenset()
     """The metadata (``sources.expressions.rule_words``) that no record of the format has."""
 
@@ -250,6 +252,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         has_schemas=False,
         tells_drops=False,
         tells_positions=False,
+        tells_sources=False,
         untold=_EVENTS,
     ),
     "avro": RecordFormat(
@@ -259,10 +262,17 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=avro_problem,
         tells_positions=False,
+        tells_sources=False,
         untold=_EVENTS,
     ),
     "csv": RecordFormat(
-        "lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False, untold=_EVENTS
+        "lines of CSV",
+        (PlainOptions, CsvOptions),
+        _csv,
+        problem=csv_problem,
+        tells_positions=False,
+        tells_sources=False,
+        untold=_EVENTS,
     ),
     "protobuf": RecordFormat(
         "messages of Protocol Buffers",
@@ -271,6 +281,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=protobuf_problem,
         tells_positions=False,
+        tells_sources=False,
         untold=_EVENTS,
     ),
     "auto": RecordFormat(

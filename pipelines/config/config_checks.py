@@ -33,9 +33,11 @@ from pipelines.config.shared_tables import sources_that_meet
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.storage_checks import place_warnings, storage_problems
+from pipelines.config.table_match import PLACEHOLDER, PLACEHOLDERS
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
+from sources.changes import SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_budgets_without_effect(config, file),
         *_paths_without_effect(config, file),
         *_undeclared_keys(config, file),
+        *_topics_without_names(config, file),
         *_of_keys(config, file, expressions_in_keys),
         *expression_problems(config, file),
         *_kafka_problems(config, file, property_mistakes),
@@ -233,6 +236,30 @@ def _paths_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[Pr
         if rule.columns.paths:
             text = f"format {form.name} reads no nested fields by path; remove it, or use format {able}"
             yield problem_at(file, ("tables", i, "columns", "paths"), text)
+
+
+def _topics_without_names(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Targets with a name that neither the records nor a listed topic have, each with the first such topic."""
+    form, told = config.source.format, set[str]()
+    for topic in () if form.traits.tells_sources else config.source.reader.topics.names:
+        source = SourceTable.of_topic(topic)
+        names = source.database, source.schema, source.table, topic
+        number = next((i for i, rule in enumerate(config.tables) if rule.matches(*names)), None)
+        rule = config.rule_for(*names)
+        used = () if rule is None else PLACEHOLDER.findall(rule.into)
+        lacks = [name for name, value in zip(PLACEHOLDERS, names, strict=True) if value is None and name in used]
+        if rule is None or not lacks or rule.into in told:
+            continue
+        told.add(rule.into)
+        text = (
+            f"'{rule.into}' uses {{{lacks[0]}}}, but records of {form.name} do not name it, and topic '{topic}' has "
+            "too few parts. Write"
+        )
+        if number is None:
+            example = "{ create: { into: 'lake.{topic}' } }"
+            yield problem_at(file, ("otherwise",), f"{text} `otherwise: {example}`, for example")
+        else:
+            yield problem_at(file, ("tables", number, "into"), f"{text} the name, or use {{topic}}")
 
 
 @functools.cache
