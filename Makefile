@@ -88,8 +88,8 @@ UV_COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-versio
 
 lock: venv-dev ## resolve the lock files again; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip --quiet install uv
-	$(UV_COMPILE) pyproject.toml --extra build --extra s3 --extra docs --extra dev -o requirements-dev.lock
-	$(UV_COMPILE) pyproject.toml --extra build --extra s3 --constraints requirements-dev.lock -o requirements.lock
+	$(UV_COMPILE) pyproject.toml --extra build --extra jdbc --extra s3 --extra docs --extra dev -o requirements-dev.lock
+	$(UV_COMPILE) pyproject.toml --extra build --extra jdbc --extra s3 --constraints requirements-dev.lock -o requirements.lock
 	$(UV_COMPILE) tests/interop/requirements-pypaimon.in -o $(PYPAIMON_LOCK)
 
 venv: ## .venv with what Tidemark needs to run

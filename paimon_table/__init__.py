@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from paimon_table.bucket_assignment.lanes import BucketAssigner, Lane, LaneSplit
     from paimon_table.catalog.catalog import Catalog, TableFiles
     from paimon_table.catalog.filesystem import FilesystemCatalog
+    from paimon_table.catalog.jdbc_catalog import JdbcCatalog
+    from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
     from paimon_table.catalog.rest_catalog import RestCatalog
     from paimon_table.catalog.rest_client import RestClient, RestSettings
     from paimon_table.catalog.table_name import TableName
@@ -93,6 +95,9 @@ else:
         "POSTPONED": "metadata.bucket_id",
         "NullableColumn": "validation.schema_evolution",
         "RenameColumn": "validation.schema_evolution",
+        "JdbcCatalog": "catalog.jdbc_catalog",
+        "JdbcDatabase": "catalog.jdbc_database",
+        "JdbcSettings": "catalog.jdbc_database",
         "RestCatalog": "catalog.rest_catalog",
         "RestClient": "catalog.rest_client",
         "RestSettings": "catalog.rest_client",
@@ -172,6 +177,9 @@ __all__ = [
     "Emptied",
     "FilePacker",
     "FilesystemCatalog",
+    "JdbcCatalog",
+    "JdbcDatabase",
+    "JdbcSettings",
     "Lane",
     "LaneSplit",
     "LiveFiles",

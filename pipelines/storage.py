@@ -9,10 +9,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from paimon_table import Catalog, FilesystemCatalog, RestCatalog, RestClient, RestSettings
+from paimon_table import (
+    Catalog,
+    FilesystemCatalog,
+    JdbcCatalog,
+    JdbcDatabase,
+    JdbcSettings,
+    RestCatalog,
+    RestClient,
+    RestSettings,
+)
 from paimon_table.errors import ConfigError
+from paimon_table.side_by_side import is_store
 from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
 from paimon_table.storage.outages import storage_failure
+from pipelines.config.catalog_config import CATALOG_KEY, JDBC_PASSWORD, JDBC_USER, LOCK_ENABLED
 from pipelines.config.catalog_config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 from sinks.quarantine import Quarantine
@@ -20,8 +31,7 @@ from sinks.quarantine import Quarantine
 
 def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
     """The storage of a location in the pipeline's file, and the path in it."""
-    options = config.catalog.options
-    return file_io_for(location, {n: text for n, text in options.items() if not RestSettings.is_header(n)})
+    return file_io_for(location, config.catalog.storage_options)
 
 
 def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:
@@ -68,6 +78,15 @@ def _filesystem(config: PipelineConfig) -> Catalog:
     return FilesystemCatalog(*storage_of(config, config.catalog.warehouse))
 
 
+def _jdbc(config: PipelineConfig) -> Catalog:
+    told = config.catalog
+    assert told.uri is not None, "the model asks for it"
+    database = JdbcDatabase(JdbcSettings(told.uri, told.options.get(JDBC_USER), told.options.get(JDBC_PASSWORD)))
+    files = FilesystemCatalog(*storage_of(config, told.warehouse))
+    locks = told.options.get(LOCK_ENABLED, str(is_store(told.warehouse))).lower() == "true"
+    return JdbcCatalog(database, files, told.options.get(CATALOG_KEY, "jdbc"), locks)
+
+
 def _rest(config: PipelineConfig) -> Catalog:
     told = config.catalog
     assert told.uri is not None, "the model asks for it"
@@ -95,5 +114,9 @@ def _token(told: CatalogConfig) -> Callable[[], str | None]:
     return read
 
 
-CATALOGS: Mapping[str, Callable[[PipelineConfig], Catalog]] = {"filesystem": _filesystem, "rest": _rest}
+CATALOGS: Mapping[str, Callable[[PipelineConfig], Catalog]] = {
+    "filesystem": _filesystem,
+    "jdbc": _jdbc,
+    "rest": _rest,
+}
 """By ``catalog.type``; the file is refused with any other."""

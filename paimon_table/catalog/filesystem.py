@@ -5,6 +5,7 @@ There are only directories: no server needs to learn of a table, a schema or a s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paimon_table.catalog.catalog import TableFiles, present
@@ -35,7 +36,11 @@ class FilesystemCatalog:
             for name in (self._databases() if database is None else [database])
             for table in self._names_in(self._database(name))
         ]
-        looks = in_parallel(self._is_table, found, waits_at_once(self.warehouse))
+        return self.existing(found)
+
+    def existing(self, names: Iterable[TableName]) -> list[TableName]:
+        """Those of the names that have a schema, in the order given."""
+        looks = in_parallel(self._is_table, names, waits_at_once(self.warehouse))
         return [name for name, is_there in looks if is_there]
 
     def files(self, name: TableName) -> TableFiles:

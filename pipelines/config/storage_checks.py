@@ -14,7 +14,7 @@ from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.nearest_name import did_you_mean
 from paimon_table.storage.location import is_uri
 from paimon_table.storage.s3_clients import S3Settings
-from pipelines.config.catalog_config import option_problem
+from pipelines.config.catalog_config import JDBC_OPTIONS, LOCK_ENABLED, option_problem
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_errors import problem_at
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
@@ -53,15 +53,22 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
     if config.source.quarantine is not None and not _is_in_use(config.source.quarantine):
         for text in _quarantine_overlaps(config):
             yield problem_at(file, ("source", "quarantine"), f"{text}; choose a separate directory outside of both")
-    is_rest = config.catalog.type == "rest"
-    for name in config.catalog.options:
+    is_rest, is_jdbc = config.catalog.type == "rest", config.catalog.type == "jdbc"
+    for name, value in config.catalog.options.items():
         path = ("catalog", "options", name)
         if is_rest and (foreign := option_problem(name)) is not None:
             text = foreign
         elif is_rest and RestSettings.is_header(name):
             continue
+        elif name == LOCK_ENABLED and is_jdbc and value.lower() not in ("true", "false"):
+            text = f"'{name}' is '{value}'; write true or false"
+        elif name in JDBC_OPTIONS and is_jdbc:
+            continue
+        elif name in JDBC_OPTIONS:
+            text = f"'{name}' has no effect with `type: {config.catalog.type}`; set `type: jdbc`, or remove it"
         elif name not in _STORAGE_OPTIONS:
-            text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
+            known_here = (*_STORAGE_OPTIONS, *(JDBC_OPTIONS if is_jdbc else ()))
+            text = f"unknown storage option '{name}'; {did_you_mean(name, known_here)}"
         elif not is_rest and not {"s3", "s3a"} & set(schemes.values()):
             text = f"'{name}' has no effect: neither the warehouse nor the checkpoint is on S3; remove it"
         elif (wrong := _refused_by_s3(name, config.catalog.options)) is not None:

@@ -19,10 +19,10 @@ _BORROWED = ("hadoop-client-*", "slf4j-api-*", "log4j-*", "rocksdbjni-*")
 
 
 def java_class_path() -> list[Path]:
-    """Paimon's bundle first, then the Hadoop, logging and RocksDB classes of the pyspark wheel."""
+    """Paimon's bundle first, then classes of the pyspark wheel (Hadoop, logging, RocksDB), then PostgreSQL's driver."""
     spark_jars = Path(str(files("pyspark"))) / "jars"
     borrowed = [jar for pattern in _BORROWED for jar in sorted(spark_jars.glob(f"{pattern}.jar"))]
-    return [*sorted(resolve("paimon").glob("*.jar")), *borrowed]
+    return [*sorted(resolve("paimon").glob("*.jar")), *borrowed, *sorted(resolve("postgresql").glob("*.jar"))]
 
 
 def pypaimon_python() -> Path:

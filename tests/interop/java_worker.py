@@ -51,7 +51,7 @@ class JavaTables:
     def _table(self, path: str, options: dict[str, str] | None = None) -> Any:
         """The table with dynamic options; with the option ``branch`` that branch, of its own schema.
 
-        ``path`` may be the options of a REST catalog as JSON, with the name of the table as ``table``.
+        ``path`` may be the options of a catalog as JSON, with the name of the table as ``table``.
         """
         if path.startswith("{"):
             table = self._served(json.loads(path))

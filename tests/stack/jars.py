@@ -26,6 +26,7 @@ DEBEZIUM_MARIADB_VERSION = "3.5.0.Final"
 MARIADB_VERSION = "11.4.5"
 CONVERTER_VERSION = "2.6.13.Final"
 PAIMON_VERSION = "1.4.2"
+POSTGRES_DRIVER_VERSION = "42.7.13"
 FETCH_ATTEMPTS = 3
 FETCH_TIMEOUT_S = 900
 
@@ -112,6 +113,12 @@ JAR_SETS = {
             "paimon",
             PAIMON_VERSION,
             (Artifact("org.apache.paimon", "paimon-bundle", PAIMON_VERSION),),
+            transitive=False,
+        ),
+        JarSet(
+            "postgresql",
+            POSTGRES_DRIVER_VERSION,
+            (Artifact("org.postgresql", "postgresql", POSTGRES_DRIVER_VERSION),),
             transitive=False,
         ),
     )

@@ -10,6 +10,8 @@ import pytest
 
 from paimon_table.catalog.catalog import Catalog
 from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table.catalog.jdbc_catalog import JdbcCatalog
+from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
 from paimon_table.catalog.rest_catalog import RestCatalog
 from paimon_table.catalog.rest_client import RestClient, RestSettings
 from paimon_table.catalog.table_name import TableName
@@ -31,13 +33,17 @@ ORDERS = TableName("lake", "orders")
 ADDED = [AddColumn("x", parse_type("INT"))]
 
 
-@pytest.fixture(params=["local disk", "memory", "s3", "rest", "rest of 1.4"])
+@pytest.fixture(params=["local disk", "memory", "s3", "sqlite", "sqlite, locked", "rest", "rest of 1.4"])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
     match request.param:
         case "local disk":
             yield FilesystemCatalog(LocalFileIO(), str(tmp_path / "warehouse"))
         case "memory":
             yield FilesystemCatalog(MemoryFileIO(), "/warehouse")
+        case "sqlite" | "sqlite, locked":
+            database = JdbcDatabase(JdbcSettings(f"jdbc:sqlite:{tmp_path}/names.db"))
+            files = FilesystemCatalog(LocalFileIO(), str(tmp_path / "warehouse"))
+            yield JdbcCatalog(database, files, locks=request.param != "sqlite")
         case "rest" | "rest of 1.4":
             is_old = request.param != "rest"
             with rest_server(tmp_path / "warehouse", token="t", is_old=is_old) as server:
