@@ -19,6 +19,8 @@ from paimon_table.errors import ConfigError, Outage, SinkUnavailable
 
 _CONNECT_S = 10
 _ANSWER_S = 60
+_MOST_CONNECTIONS = 4
+"""To a server; a file has one writer at a time."""
 
 Row = tuple[Any, ...]
 
@@ -198,8 +200,16 @@ def _parsed(uri: str) -> tuple[_Dialect, _Place, Mapping[str, str]]:
     return dialect, _Place(unquote(parts["database"]), hosts, ports), parameters
 
 
+class _Broken(Exception):
+    """A connection broke; ``error`` is that of the driver."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class JdbcDatabase:
-    """The database, through one connection, which is made at the first statement and again after it broke.
+    """The database, through a few connections, which are made when they are needed and again after they broke.
 
     Threads may share it. Statements have ``?`` for each parameter.
     """
@@ -211,8 +221,8 @@ class JdbcDatabase:
         except ValueError as error:
             raise ConfigError(f"catalog address {settings.uri}: {error}") from None
         self._settings = settings
-        self._lock = threading.Lock()
-        self._connection: Any = None
+        self._turns = threading.BoundedSemaphore(_MOST_CONNECTIONS if self._place.hosts else 1)
+        self._idle: list[Any] = []
 
     @property
     def place(self) -> str:
@@ -247,47 +257,40 @@ class JdbcDatabase:
         """
         driver = self._driver()
         text = statement.replace("?", self._dialect.placeholder)
-        with self._lock:
-            was_open = self._connection is not None
+        with self._turns:
+            with suppress(IndexError, _Broken):
+                return self._once(driver, self._idle.pop(), text, parameters, result)
             try:
-                return self._once(driver, text, parameters, result)
-            except driver.Error as error:
-                if not self._is_broken(driver, error):
-                    self._raise(error)
-                self._close()
-                if not was_open:
-                    self._raise(error)
-            try:
-                return self._once(driver, text, parameters, result)
-            except driver.Error as error:
-                if self._is_broken(driver, error):
-                    self._close()
-                self._raise(error)
+                return self._once(driver, self._connected(driver), text, parameters, result)
+            except _Broken as broken:
+                self._raise(broken.error)
 
-    def _once(self, driver: Any, text: str, parameters: Sequence[object], result: Callable[[Any], Any]) -> Any:
-        if self._connection is None:
-            try:
-                self._connection = self._dialect.connect(driver, self._settings, self._place, self._parameters)
-            except driver.Error as error:
-                self._raise(error)
-        cursor = self._connection.cursor()
+    def _connected(self, driver: Any) -> Any:
         try:
-            cursor.execute(text, tuple(parameters))
-            return result(cursor)
-        except driver.IntegrityError:
-            return None
+            return self._dialect.connect(driver, self._settings, self._place, self._parameters)
         except driver.Error as error:
-            if self._says(error, {self._dialect.missing_table}):
-                return None
-            raise
-        finally:
-            with suppress(driver.Error):
-                cursor.close()
+            self._raise(error)
 
-    def _close(self) -> None:
-        broken, self._connection = self._connection, None
-        with suppress(Exception):  # it is broken in any case
-            broken.close()
+    def _once(
+        self, driver: Any, connection: Any, text: str, parameters: Sequence[object], result: Callable[[Any], Any]
+    ) -> Any:
+        """The result over a connection, which is idle again after it. Raises _Broken, and closes it, if it broke."""
+        try:
+            cursor = connection.cursor()
+            cursor.execute(text, tuple(parameters))
+            found = result(cursor)
+        except driver.Error as error:
+            if isinstance(error, driver.IntegrityError) or self._says(error, {self._dialect.missing_table}):
+                found = None
+            elif self._is_broken(driver, error):
+                with suppress(Exception):
+                    connection.close()
+                raise _Broken(error) from error
+            else:
+                self._idle.append(connection)
+                self._raise(error)
+        self._idle.append(connection)
+        return found
 
     def _driver(self) -> Any:
         try:
