@@ -37,10 +37,10 @@ def test_every_type_that_the_file_may_name_is_there() -> None:
     assert {*get_args(Catalog.model_fields["type"].annotation)} == CATALOGS.keys()
 
 
-@pytest.mark.parametrize("kind", ["hive", "jdbc"])
+@pytest.mark.parametrize("kind", ["hive", "glue"])
 def test_other_catalogs_of_paimon_are_refused_with_the_remedy(tmp_path: Path, kind: str) -> None:
     with pytest.raises(
-        ValidationError, match=f"catalog type {kind} is not supported yet; use filesystem or rest"
+        ValidationError, match=f"catalog type {kind} is not supported yet; use filesystem, jdbc or rest"
     ) as refused:
         config(tmp_path, type=kind)
     assert [error["loc"] for error in refused.value.errors()] == [("catalog", "type")]
