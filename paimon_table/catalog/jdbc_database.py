@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -91,7 +92,6 @@ def _postgresql(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapp
 
 
 def _mysql(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapping[str, str]) -> Any:
-    with_tls = parameters.get("ssl", "").lower() in ("true", "required")
     return driver.connect(
         host=place.hosts[0],
         port=place.ports[0],
@@ -103,8 +103,29 @@ def _mysql(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapping[s
         connect_timeout=_CONNECT_S,
         read_timeout=_ANSWER_S,
         write_timeout=_ANSWER_S,
-        ssl={} if with_tls else None,
+        ssl=_tls(parameters.get("ssl", "preferred")),
+        ssl_disabled=parameters.get("ssl", "").lower() in ("disabled", "false"),
     )
+
+
+def _tls(mode: str) -> ssl.SSLContext | None:
+    """For a value of ``sslMode``, ``useSSL`` or ``requireSSL``; None lets the driver ask the server."""
+    match mode.lower():
+        case "disabled" | "preferred" | "false":
+            return None
+        case "required" | "true":
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        case "verify_ca":
+            context = ssl.create_default_context()
+            context.check_hostname = False
+        case "verify_identity":
+            context = ssl.create_default_context()
+        case _:
+            raise ValueError(
+                f"'{mode}' is no mode of TLS; known: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY"
+            )
+    return context
 
 
 def _sqlite(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapping[str, str]) -> Any:
@@ -197,6 +218,7 @@ def _parsed(uri: str) -> tuple[_Dialect, _Place, Mapping[str, str]]:
             raise ValueError(f"the parameter '{name}' is not supported; known: {known}")
         if (meaning := dialect.parameters[name]) is not None:
             parameters[meaning] = value
+    _tls(parameters.get("ssl", "preferred"))
     return dialect, _Place(unquote(parts["database"]), hosts, ports), parameters
 
 

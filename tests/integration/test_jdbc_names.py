@@ -13,8 +13,9 @@ from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.jdbc_catalog import JdbcCatalog
 from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
 from paimon_table.catalog.table_name import TableName
-from paimon_table.errors import CommitConflict, ConfigError
+from paimon_table.errors import CommitConflict, ConfigError, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
+from tests.stack.mariadb import MariaDB
 from tests.support.builders import committer, data_file, message, orders_schema
 
 pytestmark = pytest.mark.stack
@@ -111,3 +112,20 @@ def test_a_refused_login_is_a_mistake_and_not_an_outage(server: tuple[JdbcSettin
         _catalog(JdbcSettings(settings.uri, "nobody-of-this-name", "x"), tmp_path).names()
     with pytest.raises(ConfigError, match="refuses the request"):
         _catalog(JdbcSettings(f"{settings.uri}_none", settings.user, settings.password), tmp_path).names()
+
+
+def test_a_server_is_asked_for_the_tls_that_the_address_names(mariadb: MariaDB, tmp_path: Path) -> None:
+    """The server of the tests has a certificate that it signed itself."""
+
+    def database(mode: str) -> JdbcDatabase:
+        uri = f"jdbc:mysql://{mariadb.host}:{mariadb.port}/mysql?{mode}"
+        return JdbcDatabase(JdbcSettings(uri, mariadb.user, mariadb.password))
+
+    ciphers = {
+        mode: database(mode).rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
+        for mode in ("sslMode=REQUIRED", "useSSL=false")
+    }
+    assert [bool(cipher) for cipher in ciphers.values()] == [True, False]
+    for mode in ("sslMode=VERIFY_CA", "sslMode=VERIFY_IDENTITY"):
+        with pytest.raises(SinkUnavailable, match="certificate verify failed"):
+            database(mode).rows("SELECT 1")

@@ -154,6 +154,7 @@ FORM = (
             "jdbc:mysql://h/db?trustCertificateKeyStoreUrl=x",
             "the parameter 'trustCertificateKeyStoreUrl' is not supported; known: allowPublicKeyRetrieval,",
         ),
+        ("jdbc:sqlite:names.db", "jdbc:mysql://h/db?sslMode=STRICT", "'STRICT' is no mode of TLS; known: DISABLED,"),
         ("  uri: 'jdbc:sqlite:names.db'\n", "", "`type: jdbc` needs the address of the database; add `uri: jdbc:"),
         ("type: jdbc", "type: filesystem", "`uri` has no effect with `type: filesystem`; set `type: jdbc` or"),
         (
