@@ -199,7 +199,7 @@ class TableRoutes:
         """Route a source table to its table, which is opened or created."""
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self.rules:
-            first = self.rules.setdefault(identifier, rule)
+            first = self.rules.get(identifier, rule)
             ahead = self._ahead.pop(identifier, None)
             opened = self._open_or_create(source, seen, target, first) if ahead is None else ahead.result()
             self.rules[identifier], self.sinks[identifier] = opened

@@ -109,6 +109,7 @@ class ArrivedRows:
             _groups(options),
             follows_source=self._follows_source,
             keeps_deleted=self._target.deleted_at is not None and not self._target.is_filtered,
+            removes_deleted=self._removes_deleted,
         )
         departed = self._departing(lane, rows, filler)
         if UNAVAILABLE not in rows.column_names:
@@ -117,9 +118,12 @@ class ArrivedRows:
 
     @property
     def _follows_source(self) -> bool:
+        return self._removes_deleted and self._target.deleted_at is None
+
+    @property
+    def _removes_deleted(self) -> bool:
         options = self._context.options
-        replaces_rows = options.merge_engine == "deduplicate" and not options.ignore_delete
-        return replaces_rows and self._target.deleted_at is None
+        return options.merge_engine == "deduplicate" and not options.ignore_delete
 
     def _versions(self, lane: Lane, names: VersionColumns) -> Filled:
         filled = Filled(self._rows(lane))

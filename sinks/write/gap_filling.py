@@ -264,6 +264,10 @@ class Histories:
         row = self.current(key)
         return row is not None and (self._deleted_at is None or row[self._deleted_at] is None)
 
+    def has_departed(self, key: Key) -> bool:
+        """Whether the last change of an earlier batch moved the row to another key."""
+        return key in self._departed
+
     def former(self, key: Key) -> Values | None:
         """A deleted row as it moved to another key, else as the newest snapshot with a row of the key has it; None if
         neither exists. A row that is marked as deleted counts as the second."""
@@ -337,12 +341,14 @@ class GapFiller:
         *,
         follows_source: bool = False,
         keeps_deleted: bool = False,
+        removes_deleted: bool = True,
     ) -> None:
         """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key, because NULL adds
         nothing.
 
         ``groups`` has the orders of columns with their own order. ``follows_source``: the table has exactly the rows
         that the source had after the last record. ``keeps_deleted``: deleted rows keep their values.
+        ``removes_deleted``: a deleted row is gone or marked, so a row that is not has a delete to come.
         """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
@@ -350,6 +356,7 @@ class GapFiller:
         self._groups = groups or {}
         self._follows_source = follows_source
         self._keeps_deleted = keeps_deleted
+        self._removes_deleted = removes_deleted
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
@@ -475,7 +482,7 @@ class GapFiller:
 
         If the table has a row that ended at that time, this row counts, because the old key may already have another
         row. If the delete is not in this batch, it is in a later one. Or it was in an earlier one, and the table has no
-        live row of the key.
+        live row of the key, or keeps the rows of deletes.
         """
         try:
             origin = self._histories_of(old_key)
@@ -488,7 +495,8 @@ class GapFiller:
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
         # A second delete, such as a tombstone, does not move the row again.
         leaves = [i for i in leaves if i - 1 not in leaves]
-        is_here = origin.is_live(old_key)
+        has_left = not self._removes_deleted and origin.has_departed(old_key) and count > len(leaves)
+        is_here = origin.is_live(old_key) and not has_left
         if not is_here:  # the first one may have left in an earlier batch
             nth -= max(0, count - len(leaves))
         if 0 <= nth < len(leaves) and (is_here or leaves[nth]):

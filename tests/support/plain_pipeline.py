@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,13 @@ def plain_batch(rows: Iterable[tuple[Any, Any]], first: int = 0, topic: str = TO
 
 @dataclass
 class PlainPipeline:
-    """Rule and format of a pipeline whose table is ``lake.orders``."""
+    """Rule and format of a pipeline whose table is ``lake.orders``, or all its rules."""
 
     directory: Path
     form: object
     rule: dict[str, object] = field(default_factory=dict)
     reports: list[BatchReport] = field(default_factory=list)
+    rules: Sequence[Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
         self.config = PipelineConfig.model_validate(
@@ -51,14 +52,15 @@ class PlainPipeline:
                 "source": {"files": {"path": str(self.directory)}, "format": self.form},
                 "checkpoint": str(self.directory / "checkpoint"),
                 "catalog": {"warehouse": str(self.directory / "warehouse")},
-                "tables": [{"match": {"topic": ".*"}, "into": "lake.orders", "max_bad_records": None, **self.rule}],
+                "tables": self.rules
+                or [{"match": {"topic": ".*"}, "into": "lake.orders", "max_bad_records": None, **self.rule}],
             }
         )
         self.tables = PipelineTables(self.config, "tidemark-shop-test")
 
     def run(self, *batches: pa.RecordBatch) -> None:
         """Bring batches in."""
-        decoder = self.config.source.format.decoder
+        decoder = self.config.decoder
         self.quarantine, reports = reported_batches(
             self.tables, batches, self.directory, len(self.reports), decoder=decoder
         )

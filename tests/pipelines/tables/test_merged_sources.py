@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import SOURCES_PROPERTY
 from tests.support.item_batches import event, records
 from tests.support.local_batches import pipeline_tables, run_batches, shop_config
+from tests.support.plain_pipeline import PlainPipeline, plain_batch
 from tests.support.source_items import items
 
 SHARDS: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
@@ -206,3 +208,32 @@ def test_a_value_that_was_not_sent_is_not_that_of_a_source_without_the_column(tm
 
     (row,) = Table.open(str(tmp_path / "warehouse" / "lake.db" / "items")).to_arrow().to_pylist()
     assert row == {"id": 1, "n": 2, "note": "z", "m": 2, "text": "y"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_a_delete_before_the_first_row_leaves_the_table_to_the_rule_of_that_row(
+    tmp_path: Path, batch_size: int
+) -> None:
+    """The delete is of another source table, whose rule renames its key; it makes no table."""
+    shared = {"into": "lake.people", "primary_key": ["id"], "merge_sources": "same_rows"}
+    rules = [
+        {"match": {"topic": "a.scores"}, **shared, "columns": {"rename": {"cid": "id"}, "types": {"id": "BIGINT"}}},
+        {
+            "match": {"topic": "b.people"},
+            **shared,
+            "columns": {
+                "rename": {"no": "id"},
+                "types": {"id": "BIGINT", "price": "DECIMAL(10, 2)"},
+                "drop": ["secret"],
+            },
+        },
+    ]
+    pipeline = PlainPipeline(tmp_path, "json", rules=rules)
+    parts = [
+        plain_batch([(b"9", None)], topic="a.scores"),
+        plain_batch([(b"8", {"no": 8, "price": "1.50", "secret": "x"})], topic="b.people"),
+    ]
+    pipeline.run(*(parts if batch_size == 1 else [both(*parts)]))
+    assert pipeline.types == {"id": "BIGINT NOT NULL", "price": "DECIMAL(10, 2)"}
+    assert pipeline.rows() == [{"id": 8, "price": Decimal("1.50")}]
