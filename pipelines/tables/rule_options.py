@@ -6,9 +6,9 @@ Options that only the table has stay, because others may have set them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from paimon_table import SetOption, Table, TableSchema
+from paimon_table import DataFileMeta, SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
@@ -25,6 +25,8 @@ from paimon_table.options.names import (
     RECORD_EXPIRE_TIME,
     RECORD_TIME_FIELD,
     ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
 )
 from paimon_table.options.option_facts import columns_named_by, is_typed
 from paimon_table.options.option_parsing import parse_options
@@ -32,9 +34,13 @@ from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
 from pipelines.config.config_checks import warn_once
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.rule_plan import RulePlan
+from sources.position_kinds import POSITION
 
 _PARTNERS = {RECORD_EXPIRE_TIME: RECORD_TIME_FIELD}
 """Options that are refused without another one, which names a column."""
+
+_OF_ORDER = (SEQUENCE_FIELD, SEQUENCE_SORT_ORDER)
+"""Options that decide which row of a key is the newest."""
 
 _KEYS = tuple(option.name for option in KEY_OPTIONS)
 
@@ -61,6 +67,7 @@ def plan_options(rule: TargetRule, plan: RulePlan) -> None:
         waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
         changes = [c for c in changes if c not in waiting]
         _check_bucket(table, changes)
+        _check_order(table, changes)
         if changes:
             told = ", ".join(_told(table.schema, change) for change in changes)
             plan.add(changes, f"{identifier}: options change as its rule says: {told}")
@@ -160,6 +167,27 @@ def _check_bucket(table: Table, changes: Collection[SetOption]) -> None:
             f"{table.options.bucket}{_or_rescale(table, wanted.strip())}",
             option=BUCKET,
         )
+
+
+def _check_order(table: Table, changes: Collection[SetOption]) -> None:
+    """Refuse another order of rows before the stored rows are merged by the present one.
+
+    Deletes often have no sequence, and older versions may have a higher one: they would win, and rows come back. No
+    stored row has a source position, so with it the present order stays among them.
+    """
+    changed = [change for change in changes if change.name in _OF_ORDER and change.value != POSITION]
+    if not changed or all(map(_is_merged, table.state().files.values())):
+        return
+    raise ConfigError(
+        f"'{changed[0].name}' would also decide among rows that are not compacted yet, so deleted and older rows could"
+        f" come back; stop the pipeline, run `tidemark table compact {table.paths.root} --full`, and start it again",
+        option=changed[0].name,
+    )
+
+
+def _is_merged(files: Sequence[DataFileMeta]) -> bool:
+    """Whether no key can be in two of the files of a bucket."""
+    return not files or (len({file.level for file in files}) == 1 and files[0].level > 0)
 
 
 def _or_rescale(table: Table, wanted: str) -> str:

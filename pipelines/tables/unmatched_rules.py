@@ -35,18 +35,26 @@ def unmatched(
     yield from _topics(config, {*topics, *told})
     for rule, taken in _taken(config, known):
         yield from (f"{_place(config, rule)}: {text}" for text in _of_match(rule, taken, known))
-    yield from unmatched_columns(config, known)
+        yield from _columns_of_rule(config, rule, taken, known)
 
 
 def unmatched_columns(config: PipelineConfig, sources: Mapping[SourceTable, Collection[str] | None]) -> Iterator[str]:
     """A sentence for each column of a rule that none of its source tables has; ``sources`` as for ``unmatched``."""
     for rule, taken in _taken(config, sources):
-        columns = [sources[source] for source in taken]
-        names = {name for some in columns if some is not None for name in some}
-        if names and None not in columns:
-            of = ", ".join(first_names([source.topic for source in taken], 3))
-            texts = _of_columns(rule.columns, names, of)
-            yield from (f"{_place(config, rule)}: columns.{text}" for text in texts)
+        yield from _columns_of_rule(config, rule, taken, sources)
+
+
+def _columns_of_rule(
+    config: PipelineConfig,
+    rule: TableRule,
+    taken: Collection[SourceTable],
+    sources: Mapping[SourceTable, Collection[str] | None],
+) -> Iterator[str]:
+    columns = [sources[source] for source in taken]
+    names = {name for some in columns if some is not None for name in some}
+    if names and None not in columns:
+        of = ", ".join(first_names([source.topic for source in taken], 3))
+        yield from (f"{_place(config, rule)}: columns.{text}" for text in _of_columns(rule.columns, names, of))
 
 
 def _place(config: PipelineConfig, rule: TableRule) -> str:

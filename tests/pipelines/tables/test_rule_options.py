@@ -13,6 +13,7 @@ import pytest
 from paimon_table.errors import ConfigError, MalformedRecord
 from paimon_table.table import Table
 from sources.changes import RECORD_SCHEMA
+from tests.support.command import tidemark
 from tests.support.local_batches import pipeline_tables, run_batches
 
 RULES: list[dict[str, object]] = [{"match": {"table": "(a|b)"}, "into": "lake.{table}"}]
@@ -116,3 +117,22 @@ def test_a_due_full_compaction_reaches_tables_not_seen_since_the_start(tmp_path:
 
     published = [rows.num_rows for _, rows in table_of(tmp_path, "a").changes() if rows.num_rows]
     assert published == [1]
+
+
+@pytest.mark.parametrize("before", [{}, {"sequence.field": "v"}], ids=["no order", "another order"])
+def test_another_order_of_rows_waits_until_the_stored_rows_are_merged(tmp_path: Path, before: dict[str, str]) -> None:
+    """A deleted row has a higher value than its delete: it would be the newest again."""
+    order = {**before, "sequence.field": "n"}
+    run(tmp_path, 0, records("a", 0, ("c", {"id": 1, "n": 5, "v": 1}), ("c", {"id": 2, "n": 5, "v": 1})), **before)
+    run(tmp_path, 1, records("a", 2, ("d", {"id": 2, "n": None, "v": 2})), **before)
+
+    with pytest.raises(ConfigError, match=r"run `tidemark table compact .*lake\.db/a --full`, and start it again"):
+        run(tmp_path, 2, records("a", 3, ("c", {"id": 3, "n": 1, "v": 3})), **order)
+    assert table_of(tmp_path, "a").options.sequence_fields == tuple(before.values())
+
+    compacted = tidemark("table", "compact", str(tmp_path / "warehouse" / "lake.db" / "a"), "--full")
+    assert compacted.returncode == 0, compacted.stderr
+    run(tmp_path, 2, records("a", 3, ("c", {"id": 3, "n": 1, "v": 3})), **order)
+    table = table_of(tmp_path, "a")
+    assert table.options.sequence_fields == ("n",)
+    assert sorted(table.to_arrow().column("id").to_pylist()) == [1, 3]
