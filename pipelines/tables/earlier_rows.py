@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from paimon_table import SetOption, Table
+from paimon_table import SetOption, Table, write_traits
 from paimon_table.errors import ConfigError
 from pipelines.config.column_rules import ColumnMask, KeyedHash
 from pipelines.config.table_rules import TargetRule
@@ -56,11 +56,24 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
             f" (`tidemark replay FILE --table {identifier} --rebuild`). Older snapshots, tags and branches show them"
             " until they expire or are deleted"
         )
+    traits = write_traits(table.context)
     if _FILTER in (*replaced, *begun):
+        effect = (
+            "Tidemark also judges the old row of each change by the new condition. So existing rows that do not match it"
+            " stay, even if the source deletes them, and aggregates of rows that only now match are wrong"
+            if traits.wants_update_before
+            else "The new condition applies to each row when it next changes"
+        )
         plan.warn(
-            f"table {identifier}: `where` has changed. The new condition applies to each row when it next"
-            " changes. To apply it to all rows, rebuild the"
+            f"table {identifier}: `where` has changed. {effect}. To apply it to all rows, rebuild the"
             f" table from its topics (`tidemark replay FILE --table {identifier} --rebuild`)"
+        )
+    mixed = [name for name in traits.accumulating if name in (*replaced, *begun)]
+    if mixed:
+        plan.warn(
+            f"table {identifier}: the rule computes {', '.join(mixed)} in another way from now on. If an existing row"
+            " changes, the new expression also takes back its old value, so the aggregate is wrong. Rebuild the table"
+            f" from its topics (`tidemark replay FILE --table {identifier} --rebuild`)"
         )
     order = [name for name in table.context.options.sequence_fields if name in (*replaced, *begun)]
     if order:

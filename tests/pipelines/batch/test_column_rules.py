@@ -440,6 +440,26 @@ def test_a_condition_over_rows_that_are_there_is_told_once(tmp_path: Path, caplo
 
 
 @pytest.mark.slow
+def test_what_a_changed_rule_does_to_old_rows_of_an_aggregate_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def rule(where: str, expression: str) -> dict[str, object]:
+        return {"where": where, "before": "full", "columns": {"add": {"total": expression}}}
+
+    options = {"merge-engine": "aggregation", "fields.total.aggregate-function": "sum"}
+    run = Run(tmp_path, rule("n > 0", "n * 2"), **options).take([("c", None, ROW)])
+    said: list[str] = []
+    for count in (2, 0):
+        caplog.clear()
+        run.start(rule("n > 1", "n * 3"))
+        told = [r.getMessage() for r in caplog.records if "--table lake.t --rebuild" in r.getMessage()]
+        assert len(told) == count
+        said += told
+    assert "existing rows that do not match it stay, even if the source deletes them" in said[0]
+    assert "the rule computes total in another way from now on" in said[1]
+
+
+@pytest.mark.slow
 def test_another_expression_for_the_key_is_refused(tmp_path: Path) -> None:
     def rule(expression: str) -> dict[str, object]:
         return {"columns": {"add": {"k": expression}}, "primary_key": ["k", "id"], "before": "full"}
