@@ -59,8 +59,8 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
     traits = write_traits(table.context)
     if _FILTER in (*replaced, *begun):
         effect = (
-            "Tidemark also judges the old row of each change by the new condition. So existing rows that do not match it"
-            " stay, even if the source deletes them, and aggregates of rows that only now match are wrong"
+            "Tidemark also judges the old row of each change by the new condition. So existing rows that do not match"
+            " it stay, even if the source deletes them, and aggregates of rows that only now match are wrong"
             if traits.wants_update_before
             else "The new condition applies to each row when it next changes"
         )
