@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from paimon_table.catalog.catalog import Catalog, TableFiles
     from paimon_table.catalog.filesystem import FilesystemCatalog
     from paimon_table.catalog.jdbc_catalog import JdbcCatalog
-    from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
+    from paimon_table.catalog.jdbc_database import JdbcDatabase
+    from paimon_table.catalog.jdbc_dialects import JdbcSettings
     from paimon_table.catalog.rest_catalog import RestCatalog
     from paimon_table.catalog.rest_client import RestClient, RestSettings
     from paimon_table.catalog.table_name import TableName
@@ -97,7 +98,7 @@ else:
         "RenameColumn": "validation.schema_evolution",
         "JdbcCatalog": "catalog.jdbc_catalog",
         "JdbcDatabase": "catalog.jdbc_database",
-        "JdbcSettings": "catalog.jdbc_database",
+        "JdbcSettings": "catalog.jdbc_dialects",
         "RestCatalog": "catalog.rest_catalog",
         "RestClient": "catalog.rest_client",
         "RestSettings": "catalog.rest_client",

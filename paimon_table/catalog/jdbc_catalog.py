@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NoReturn
 
 from paimon_table.catalog.catalog import TableFiles, present
 from paimon_table.catalog.filesystem import FilesystemCatalog
@@ -47,6 +48,10 @@ _LOCKS = (
 _LOCK_S = 480
 """How long a lock holds if its holder dies, and how long to wait for one: Java's default."""
 _PATIENCE = Patience(0.1, 8.0, max_elapsed_s=_LOCK_S)
+_TOLD_EVERY = 8
+"""After how many failed looks for a lock the log says it again."""
+_ZONE_STEP_S = 900
+"""The difference of two time zones is a multiple of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ class JdbcCatalog:
     locks: bool = False
     """Whether to publish under Java's lock."""
     sleep_s: Callable[[float], None] = time.sleep
+    _left: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
+    """The locks of this process that it could not release, with the monotonic time at which others may take them."""
 
     @property
     def warehouse(self) -> str:
@@ -85,19 +92,11 @@ class JdbcCatalog:
 
     def find(self, name: TableName) -> Table | None:
         files = self.files_of_tables.files(name)
-        is_named = self._has(name)
-        table = self.files_of_tables.find(name)
-        if not is_named:
-            if table is not None and table.snapshots.latest_id() is not None:
-                with suppress(TidemarkError):
-                    self._make_tables()  # so that the statement below works
-                row = f"('{self.key}', '{name.database}', '{name.table}')"
-                raise ConfigError(
-                    f"the catalog {self.database.place} does not have table {name}, but {files.paths.root} has its "
-                    f"rows. To add the table to the catalog, run INSERT INTO paimon_tables VALUES {row}; else remove "
-                    "the directory"
-                )
+        if not self._has(name):
+            if files.snapshots.latest_id() is not None:
+                self._refuse_rows_without_name(name, files.paths.root)
             return None
+        table = self.files_of_tables.find(name)
         if table is None:
             raise ConfigError(
                 f"the catalog {self.database.place} has table {name}, but there is no schema in {files.paths.root}. "
@@ -105,6 +104,15 @@ class JdbcCatalog:
                 "to another name"
             )
         return table.through(self.publisher(name), files.newest)
+
+    def _refuse_rows_without_name(self, name: TableName, root: str) -> NoReturn:
+        with suppress(TidemarkError):
+            self._make_tables()  # so that the statement works
+        row = ", ".join("'" + text.replace("'", "''") + "'" for text in (self.key, name.database, name.table))
+        raise ConfigError(
+            f"the catalog {self.database.place} does not have table {name}, but {root} has snapshots of a table. To "
+            f"add the table to the catalog, run INSERT INTO paimon_tables VALUES ({row}); else remove the directory"
+        )
 
     def load(self, name: TableName) -> Table:
         return present(self.find(name), name, self.warehouse)
@@ -136,12 +144,19 @@ class JdbcCatalog:
             self.database.change(f"DELETE FROM {table} {where}", self.key, name.database, name.table)
 
     def _has(self, name: TableName) -> bool:
-        return bool(
-            self.database.rows(
-                "SELECT table_name FROM paimon_tables WHERE catalog_key = ? AND database_name = ? AND table_name = ?",
-                self.key, name.database, name.table,
-            )
+        """Raises ConfigError if the database has a name that it does not distinguish from this one."""
+        found = self.database.rows(
+            "SELECT database_name, table_name FROM paimon_tables"
+            " WHERE catalog_key = ? AND database_name = ? AND table_name = ?",
+            self.key, name.database, name.table,
         )  # fmt: skip
+        names = [TableName(*row) for row in found]
+        if names and name not in names:
+            raise ConfigError(
+                f"the database of catalog {self.database.place} does not distinguish table {name} from its table "
+                f"{names[0]}; write to a name that differs in more than case and accents"
+            )
+        return bool(names)
 
     def _make_tables(self) -> None:
         for table, statement in (("paimon_tables", _TABLES), ("paimon_database_properties", _DATABASES)):
@@ -174,31 +189,55 @@ class JdbcCatalog:
             yield
             return
         lock_id, begun_s, failures = f"{self.key}.{name.database}.{name.table}", time.monotonic(), 0
-        while not self._lock(lock_id):
+        if self._left.pop(lock_id, 0.0) > begun_s:
+            self._release(lock_id)
+        while not self.tries_lock(lock_id):
             failures += 1
-            wait_s = _PATIENCE.wait_s(failures, time.monotonic() - begun_s)
+            waited_s = time.monotonic() - begun_s
+            wait_s = _PATIENCE.wait_s(failures, waited_s)
             if wait_s is None:
                 raise SinkUnavailable(
                     f"another writer of table {name} holds the lock {lock_id} in {self.database.place} for more than "
                     f"{_LOCK_S} s. If no writer runs, delete the row from paimon_distributed_locks"
                 )
+            if failures % _TOLD_EVERY == 1:
+                log.warning(
+                    "table %s: another writer holds the lock %s in %s. Tidemark has waited %d s and waits up to %d s;"
+                    " the lock of a writer that died ends in this time",
+                    *(name, lock_id, self.database.place, waited_s, _LOCK_S),
+                )
             self.sleep_s(wait_s)
+        held_until_s = time.monotonic() + _LOCK_S
         try:
             yield
         finally:
             try:
-                self.database.change("DELETE FROM paimon_distributed_locks WHERE lock_id = ?", lock_id)
+                self._release(lock_id)
             except SinkUnavailable as error:
-                log.warning("the lock %s of table %s stays for up to %d s: %s", lock_id, name, _LOCK_S, error)
+                self._left[lock_id] = held_until_s
+                log.warning("table %s: the lock %s stays until the next commit: %s", name, lock_id, error)
 
-    def _lock(self, lock_id: str) -> bool:
-        seconds = self.database.seconds_of_lock
-        self.database.change(
-            f"DELETE FROM paimon_distributed_locks WHERE {seconds} > expire_time_seconds AND lock_id = ?", lock_id
-        )
-        return self.database.insert(
-            "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)", lock_id, _LOCK_S
-        )
+    def _release(self, lock_id: str) -> None:
+        self.database.change("DELETE FROM paimon_distributed_locks WHERE lock_id = ?", lock_id)
+
+    def tries_lock(self, lock_id: str) -> bool:
+        """Take the lock if nobody holds it, or its time is over; returns whether it was taken."""
+        insert = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)"
+        if self.database.insert(insert, lock_id, _LOCK_S):
+            return True
+        table = "paimon_distributed_locks WHERE lock_id = ?"
+        select = f"SELECT acquired_at, {self.database.lock_age}, expire_time_seconds FROM {table}"
+        for acquired_at, age_s, expire_s in self.database.rows(select, lock_id):
+            if _has_ended(float(age_s), expire_s):
+                self.database.change(f"DELETE FROM {table} AND acquired_at = ?", lock_id, acquired_at)
+                return self.database.insert(insert, lock_id, _LOCK_S)
+        return False
+
+
+def _has_ended(age_s: float, expire_s: int) -> bool:
+    """Whether a lock has ended. In PostgreSQL a writer in another time zone makes its age wrong by whole quarters of an
+    hour, so these do not count: a lock that has ended may seem new once more."""
+    return (age_s if expire_s >= _ZONE_STEP_S else age_s % _ZONE_STEP_S) > expire_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,225 +1,23 @@
-"""The database of a JDBC catalog: its address as Java writes it, one connection, and the meaning of its errors.
+"""The database of a JDBC catalog: a few connections, statements, and errors by what the caller can do about them.
 
-PostgreSQL and MySQL are reached through ``psycopg`` and ``pymysql``, SQLite through Python's own library. Each
-statement is a transaction, as in Java's catalog.
+Each statement is a transaction, as in Java's catalog.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
-import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
-from urllib.parse import parse_qsl, unquote
 
+from paimon_table.catalog.jdbc_dialects import JdbcSettings, parsed
 from paimon_table.errors import ConfigError, Outage, SinkUnavailable
 
-_CONNECT_S = 10
-_ANSWER_S = 60
 _MOST_CONNECTIONS = 4
 """To a server; a file has one writer at a time."""
 
 Row = tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Dialect:
-    """One kind of database. ``connect`` gets the driver, the settings and the parameters of the address."""
-
-    driver: str
-    install: str
-    """The distribution of the driver; empty for Python's own."""
-    placeholder: str
-    default_port: int
-    parameters: Mapping[str, str | None]
-    """Known parameters of an address, with the driver's name for each; None for those without a meaning here."""
-    now_minus_then: str
-    """The seconds since the column ``acquired_at``."""
-    connect: Callable[[Any, JdbcSettings, _Place, Mapping[str, str]], Any]
-    refusals: frozenset[int | str]
-    """Codes, or parts of the text, of connections that are refused until somebody changes the request."""
-    missing_table: int | str
-    """The same for a statement about a table that does not exist."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the database is; ``hosts`` and ``ports`` are empty for a file."""
-
-    database: str
-    hosts: tuple[str, ...] = ()
-    ports: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JdbcSettings:
-    """The address ``jdbc:...`` and the login."""
-
-    uri: str
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-    @staticmethod
-    def address_problem(uri: str) -> str | None:
-        """Why an address cannot be used; None if it can."""
-        try:
-            _parsed(uri)
-        except ValueError as error:
-            return str(error)
-        return None
-
-
-def _postgresql(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapping[str, str]) -> Any:
-    schema = {"options": f"-c search_path={parameters['search_path']}"} if "search_path" in parameters else {}
-    return driver.connect(
-        host=",".join(place.hosts),
-        port=",".join(map(str, place.ports)),
-        dbname=place.database,
-        user=told.user,
-        password=told.password,
-        autocommit=True,
-        connect_timeout=_CONNECT_S,
-        tcp_user_timeout=_ANSWER_S * 1000,
-        application_name="tidemark",
-        prepare_threshold=None,  # behind a pooler, another session may get the next statement
-        **schema,
-        **{name: value for name, value in parameters.items() if name != "search_path"},
-    )
-
-
-def _mysql(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapping[str, str]) -> Any:
-    return driver.connect(
-        host=place.hosts[0],
-        port=place.ports[0],
-        database=place.database,
-        user=told.user,
-        password=told.password or "",
-        autocommit=True,
-        charset="utf8mb4",
-        connect_timeout=_CONNECT_S,
-        read_timeout=_ANSWER_S,
-        write_timeout=_ANSWER_S,
-        ssl=_tls(parameters.get("ssl", "preferred")),
-        ssl_disabled=parameters.get("ssl", "").lower() in ("disabled", "false"),
-    )
-
-
-def _tls(mode: str) -> ssl.SSLContext | None:
-    """For a value of ``sslMode``, ``useSSL`` or ``requireSSL``; None lets the driver ask the server."""
-    match mode.lower():
-        case "disabled" | "preferred" | "false":
-            return None
-        case "required" | "true":
-            context = ssl.create_default_context()
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        case "verify_ca":
-            context = ssl.create_default_context()
-            context.check_hostname = False
-        case "verify_identity":
-            context = ssl.create_default_context()
-        case _:
-            raise ValueError(
-                f"'{mode}' is no mode of TLS; known: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY"
-            )
-    return context
-
-
-def _sqlite(driver: Any, told: JdbcSettings, place: _Place, parameters: Mapping[str, str]) -> Any:
-    return driver.connect(place.database, timeout=_ANSWER_S, isolation_level=None, check_same_thread=False)
-
-
-_DIALECTS = {
-    "postgresql": _Dialect(
-        "psycopg",
-        "psycopg[binary]",
-        "%s",
-        5432,
-        {
-            "sslmode": "sslmode",
-            "sslrootcert": "sslrootcert",
-            "sslcert": "sslcert",
-            "sslkey": "sslkey",
-            "currentSchema": "search_path",
-            "ApplicationName": None,
-            "connectTimeout": None,
-            "socketTimeout": None,
-            "tcpKeepAlive": None,
-        },
-        "EXTRACT(EPOCH FROM (LOCALTIMESTAMP - acquired_at))",
-        _postgresql,
-        frozenset({"authentication failed", "does not exist", "no pg_hba.conf entry", "permission denied"}),
-        "42P01",
-    ),
-    "mysql": _Dialect(
-        "pymysql",
-        "PyMySQL",
-        "%s",
-        3306,
-        {
-            "useSSL": "ssl",
-            "requireSSL": "ssl",
-            "sslMode": "ssl",
-            "useUnicode": None,
-            "characterEncoding": None,
-            "serverTimezone": None,
-            "allowPublicKeyRetrieval": None,
-            "connectTimeout": None,
-            "socketTimeout": None,
-        },
-        "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
-        _mysql,
-        frozenset({1044, 1045, 1049, 1142}),
-        1146,
-    ),
-    "sqlite": _Dialect(
-        "sqlite3",
-        "",
-        "?",
-        0,
-        {},
-        "strftime('%s', 'now') - strftime('%s', acquired_at)",
-        _sqlite,
-        frozenset({"unable to open database file", "readonly database", "not a database"}),
-        "no such table",
-    ),
-}
-
-_ADDRESS = re.compile(r"jdbc:(?P<kind>[a-z0-9]+):(?P<rest>.*)", re.DOTALL)
-_SERVERS = re.compile(r"//(?P<servers>[^/?]+)/(?P<database>[^/?]+)(?:\?(?P<query>.*))?")
-_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:@\[\]]+)(?::(?P<port>\d{1,5}))?")
-
-
-def _parsed(uri: str) -> tuple[_Dialect, _Place, Mapping[str, str]]:
-    form = "jdbc:postgresql://HOST:PORT/DATABASE, jdbc:mysql://HOST:PORT/DATABASE or jdbc:sqlite:FILE"
-    found = _ADDRESS.fullmatch(uri)
-    dialect = None if found is None else _DIALECTS.get(found["kind"])
-    if found is None or dialect is None:
-        raise ValueError(f"expected the address of a database, {form}")
-    if not dialect.default_port:
-        if not found["rest"] or found["rest"].startswith(":") or "?" in found["rest"]:
-            raise ValueError("expected the path of a file behind jdbc:sqlite:")
-        return dialect, _Place(found["rest"].removeprefix("file:")), {}
-    parts = _SERVERS.fullmatch(found["rest"])
-    servers = [] if parts is None else [_SERVER.fullmatch(one) for one in parts["servers"].split(",")]
-    if parts is None or None in servers or (len(servers) > 1 and found["kind"] == "mysql"):
-        raise ValueError(f"expected the address of a database, {form}")
-    hosts = tuple(one["host"].strip("[]") for one in servers if one is not None)
-    ports = tuple(int(one["port"] or dialect.default_port) for one in servers if one is not None)
-    parameters: dict[str, str] = {}
-    for name, value in parse_qsl(parts["query"] or "", keep_blank_values=True):
-        if name in ("user", "password"):
-            raise ValueError(f"logs would show a login in the address; set `jdbc.{name}` in `options`")
-        if name not in dialect.parameters:
-            known = ", ".join(sorted(dialect.parameters))
-            raise ValueError(f"the parameter '{name}' is not supported; known: {known}")
-        if (meaning := dialect.parameters[name]) is not None:
-            parameters[meaning] = value
-    _tls(parameters.get("ssl", "preferred"))
-    return dialect, _Place(unquote(parts["database"]), hosts, ports), parameters
 
 
 class _Broken(Exception):
@@ -239,7 +37,7 @@ class JdbcDatabase:
     def __init__(self, settings: JdbcSettings) -> None:
         """Raises ConfigError for an address that cannot be used."""
         try:
-            self._dialect, self._place, self._parameters = _parsed(settings.uri)
+            self._dialect, self._place, self._parameters = parsed(settings.uri)
         except ValueError as error:
             raise ConfigError(f"catalog address {settings.uri}: {error}") from None
         self._settings = settings
@@ -252,9 +50,9 @@ class JdbcDatabase:
         return self._settings.uri.partition("?")[0]
 
     @property
-    def seconds_of_lock(self) -> str:
+    def lock_age(self) -> str:
         """SQL for the seconds since ``acquired_at``, by the clock of the database."""
-        return self._dialect.now_minus_then
+        return self._dialect.lock_age
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         """The result of a SELECT; empty if its table does not exist."""
@@ -292,6 +90,8 @@ class JdbcDatabase:
             return self._dialect.connect(driver, self._settings, self._place, self._parameters)
         except driver.Error as error:
             self._raise(error)
+        except (RuntimeError, ValueError) as error:  # as if pymysql lacks a package for the login
+            raise ConfigError(f"catalog {self.place} cannot be reached: {error}") from error
 
     def _once(
         self, driver: Any, connection: Any, text: str, parameters: Sequence[object], result: Callable[[Any], Any]

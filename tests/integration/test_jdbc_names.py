@@ -11,11 +11,13 @@ import pytest
 
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.jdbc_catalog import JdbcCatalog
-from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
+from paimon_table.catalog.jdbc_database import JdbcDatabase
+from paimon_table.catalog.jdbc_dialects import JdbcSettings
 from paimon_table.catalog.table_name import TableName
-from paimon_table.errors import CommitConflict, ConfigError, SinkUnavailable
+from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.storage.file_io import LocalFileIO
 from tests.stack.mariadb import MariaDB
+from tests.stack.postgres import Postgres
 from tests.support.builders import committer, data_file, message, orders_schema
 
 pytestmark = pytest.mark.stack
@@ -127,5 +129,34 @@ def test_a_server_is_asked_for_the_tls_that_the_address_names(mariadb: MariaDB, 
     }
     assert [bool(cipher) for cipher in ciphers.values()] == [True, False]
     for mode in ("sslMode=VERIFY_CA", "sslMode=VERIFY_IDENTITY"):
-        with pytest.raises(SinkUnavailable, match="certificate verify failed"):
+        with pytest.raises(ConfigError, match="certificate verify failed"):
             database(mode).rows("SELECT 1")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu", "UTC"])
+def test_a_lock_in_another_time_zone_holds_as_long_as_it_says(postgres: Postgres, tmp_path: Path, zone: str) -> None:
+    """Java's driver fills its time in the zone of its JVM."""
+    name = f"names_{uuid.uuid4().hex}"
+    postgres.create_database(name)
+    uri = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{name}"
+    catalog = _catalog(JdbcSettings(uri, postgres.user, postgres.password), tmp_path)
+    catalog.create(ORDERS, orders_schema())
+    for age_s, is_held in ((0, True), (400, True), (500, False)):
+        with postgres.connect(name) as other:
+            other.execute(f"SET TimeZone = '{zone}'")
+            other.execute(
+                "INSERT INTO paimon_distributed_locks (lock_id, acquired_at, expire_time_seconds)"
+                f" VALUES ('jdbc.lake.orders', LOCALTIMESTAMP - INTERVAL '{age_s} s', 480)"
+            )
+        assert catalog.tries_lock("jdbc.lake.orders") is not is_held
+        catalog.database.change("DELETE FROM paimon_distributed_locks")
+
+
+def test_names_that_the_database_does_not_distinguish_are_refused(mariadb: MariaDB, tmp_path: Path) -> None:
+    name = f"names_{uuid.uuid4().hex}"
+    mariadb.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+    settings = JdbcSettings(f"jdbc:mysql://{mariadb.host}:{mariadb.port}/{name}", mariadb.user, mariadb.password)
+    catalog = _catalog(settings, tmp_path)
+    catalog.create(TableName("lake", "Orders"), orders_schema())
+    with pytest.raises(ConfigError, match=r"does not distinguish table lake\.orders from its table lake\.Orders"):
+        catalog.create(ORDERS, orders_schema())

@@ -9,7 +9,8 @@ import pytest
 
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.jdbc_catalog import JdbcCatalog
-from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
+from paimon_table.catalog.jdbc_database import JdbcDatabase
+from paimon_table.catalog.jdbc_dialects import JdbcSettings
 from paimon_table.catalog.table_name import TableName
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.storage.file_io import LocalFileIO

@@ -154,7 +154,11 @@ FORM = (
             "jdbc:mysql://h/db?trustCertificateKeyStoreUrl=x",
             "the parameter 'trustCertificateKeyStoreUrl' is not supported; known: allowPublicKeyRetrieval,",
         ),
-        ("jdbc:sqlite:names.db", "jdbc:mysql://h/db?sslMode=STRICT", "'STRICT' is no mode of TLS; known: DISABLED,"),
+        (
+            "jdbc:sqlite:names.db",
+            "jdbc:mysql://h/db?sslMode=STRICT",
+            "the parameter 'sslMode' is 'STRICT'; known: disabled,",
+        ),
         ("  uri: 'jdbc:sqlite:names.db'\n", "", "`type: jdbc` needs the address of the database; add `uri: jdbc:"),
         ("type: jdbc", "type: filesystem", "`uri` has no effect with `type: filesystem`; set `type: jdbc` or"),
         (
@@ -219,7 +223,7 @@ def test_a_pipeline_moves_from_a_filesystem_catalog_with_the_statement_that_it_s
     config = load_pipeline(file_of(tmp_path))
     catalog = catalog_of(config)
     assert catalog.names() == []
-    with pytest.raises(ConfigError, match=r"does not have table lake\.t, but .*lake\.db/t has its rows") as refused:
+    with pytest.raises(ConfigError, match=r"does not have table lake\.t, but .*lake\.db/t has snapshots") as refused:
         catalog.find(ORDERS)
     statement = re.search(r"INSERT INTO paimon_tables VALUES \('shop', 'lake', 't'\)", str(refused.value))
     assert statement is not None

@@ -11,7 +11,8 @@ import pytest
 from paimon_table.catalog.catalog import Catalog
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.jdbc_catalog import JdbcCatalog
-from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
+from paimon_table.catalog.jdbc_database import JdbcDatabase
+from paimon_table.catalog.jdbc_dialects import JdbcSettings
 from paimon_table.catalog.rest_catalog import RestCatalog
 from paimon_table.catalog.rest_client import RestClient, RestSettings
 from paimon_table.catalog.table_name import TableName

@@ -11,7 +11,8 @@ import pytest
 
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.jdbc_catalog import JdbcCatalog
-from paimon_table.catalog.jdbc_database import JdbcDatabase, JdbcSettings
+from paimon_table.catalog.jdbc_database import JdbcDatabase
+from paimon_table.catalog.jdbc_dialects import JdbcSettings
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
@@ -73,3 +74,32 @@ def test_a_directory_with_rows_of_another_catalog_is_not_taken(tmp_path: Path) -
         with pytest.raises(ConfigError, match=r"run INSERT INTO paimon_tables VALUES \('jdbc', 'lake', 'orders'\)"):
             look(ORDERS)
     assert catalog.names() == []
+    table.io.delete_tree(table.paths.schema_dir)
+    with pytest.raises(ConfigError, match="else remove the directory"):
+        catalog.find(ORDERS)
+
+
+@pytest.mark.slow
+def test_a_lock_that_could_not_be_released_is_released_by_the_next_commit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(JdbcDatabase):
+        fails = False
+
+        def change(self, statement: str, *parameters: object) -> None:
+            if self.fails:
+                raise SinkUnavailable("the server restarts")
+            super().change(statement, *parameters)
+
+    database = Failing(JdbcSettings(f"jdbc:sqlite:{tmp_path}/names.db"))
+    files = FilesystemCatalog(LocalFileIO(), str(tmp_path / "lake"))
+    waits: list[float] = []
+    catalog = JdbcCatalog(database, files, locks=True, sleep_s=waits.append)
+    catalog.create(ORDERS, orders_schema())
+    with catalog.locked(ORDERS):
+        database.fails = True
+    assert "stays until the next commit: the server restarts" in caplog.text
+    database.fails = False
+    with catalog.locked(ORDERS):
+        pass
+    assert waits == []
