@@ -125,10 +125,13 @@ def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
 
 def _undeclared_keys(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Rules for tables with a key that nothing names."""
+    form = config.source.format
+    if form.traits.names_keys and form.traits.tells_sources:
+        return
     for i, rule in enumerate(config.tables):
-        if rule.mode == "upsert" and rule.primary_key is None and not config.source.format.traits.names_keys:
-            text = f"records of {config.source.format.name} name no primary key; set primary_key in this rule"
-            yield problem_at(file, ("tables", i, "mode"), text)
+        if rule.primary_key is None and (needs := rule.needs_key) is not None:
+            text = f"{needs} needs a primary key, and records of {form.name} name none; set primary_key in this rule"
+            yield problem_at(file, ("tables", i, "mode" if rule.mode == "upsert" else "into"), text)
 
 
 def _start_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

@@ -231,6 +231,16 @@ class TableRule(ConfigModel):
         return self.mode is not None or keyed or without_key_options(stated) != stated
 
     @property
+    def needs_key(self) -> str | None:
+        """What in the rule only a table with a primary key can have, in words; None if there is nothing."""
+        if self.mode is not None:
+            return "`mode: upsert`" if self.mode == "upsert" else None
+        stated = {name: value for name, value in self.options.items() if value is not None}
+        of_keys = next((name for name in stated if name not in without_key_options(stated)), None)
+        word = next((word for word in ("history", "order_by") if getattr(self, word) is not None), of_keys)
+        return None if word is None else f"`{word}`"
+
+    @property
     def names_one_table(self) -> bool:
         """Whether `into` is the name of a table, whatever the names of the source are."""
         return PLACEHOLDER.search(self.into) is None
