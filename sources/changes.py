@@ -17,6 +17,7 @@ from paimon_table.ids import Offset
 from paimon_table.types import DataType, string
 from sources.change_columns import OFFSET_COLUMN
 from sources.column_sources import Firsts
+from sources.topics import names_in
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -47,8 +48,7 @@ class SourceTable:
     @classmethod
     def of_topic(cls, topic: str) -> SourceTable:
         """The names from the topic alone: ``[...database.]schema.table`` in its last dotted parts."""
-        parts = topic.split(".")
-        return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
+        return cls(topic, *names_in(topic))
 
 
 @dataclass(frozen=True, slots=True)

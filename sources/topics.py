@@ -59,3 +59,9 @@ class TopicSelection:
         included = "|".join(f"(?:{p})" for p in self.include) or ".*"
         excluded = "|".join(f"(?:{p})" for p in self.exclude)
         return f"^(?!(?:{excluded})$)(?:{included})$" if excluded else f"^(?:{included})$"
+
+
+def names_in(topic: str) -> tuple[str | None, str | None, str]:
+    """Database, schema and table that a topic names: ``[...database.]schema.table`` in its last dotted parts."""
+    parts = topic.split(".")
+    return parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1]

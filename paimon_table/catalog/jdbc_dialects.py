@@ -160,7 +160,7 @@ _DIALECTS = {
     ),
     "mysql": Dialect(
         "pymysql",
-        "PyMySQL[rsa]",
+        "PyMySQL",
         "%s",
         3306,
         {

@@ -37,7 +37,7 @@ from pipelines.config.table_match import PLACEHOLDER, PLACEHOLDERS
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
-from sources.changes import SourceTable
+from sources.topics import names_in
 
 log = logging.getLogger(__name__)
 
@@ -245,8 +245,7 @@ def _topics_without_names(config: PipelineConfig, file: YamlFile) -> Iterator[Pr
     """Targets with a name that neither the records nor a listed topic have, each with the first such topic."""
     form, told = config.source.format, set[str]()
     for topic in () if form.traits.tells_sources else config.source.reader.topics.names:
-        source = SourceTable.of_topic(topic)
-        names = source.database, source.schema, source.table, topic
+        names = *names_in(topic), topic
         number = next((i for i, rule in enumerate(config.tables) if rule.matches(*names)), None)
         rule = config.rule_for(*names)
         used = () if rule is None else PLACEHOLDER.findall(rule.into)
