@@ -22,7 +22,7 @@ from sources.plain.csv_options import CsvOptions, csv_problem
 from sources.plain.options import PlainForms, PlainOptions, plain_problem
 from sources.plain.protobuf_options import ProtobufSchemas, protobuf_problem
 from sources.upsert_json.policies import UpsertPolicies
-from sources.values.value_forms import ValueForms
+from sources.values.value_forms import NO_TEXTS, ValueForms
 
 if TYPE_CHECKING:
     from sources.changes import TopicLook
@@ -151,14 +151,14 @@ def _avro(options: AvroPlainOptions, schemas: AvroSchemas) -> Decoder:
     from sources.plain.avro_values import AvroValues
     from sources.plain.decoder import PlainDecoder
 
-    return PlainDecoder(partial(AvroValues, schemas=schemas), options, ValueForms())
+    return PlainDecoder(partial(AvroValues, schemas=schemas), options, ValueForms(binary_format=NO_TEXTS))
 
 
 def _protobuf(options: PlainOptions, schemas: ProtobufSchemas) -> Decoder:
     from sources.plain.decoder import PlainDecoder
     from sources.plain.protobuf_values import ProtobufValues
 
-    return PlainDecoder(partial(ProtobufValues, schemas=schemas), options, ValueForms())
+    return PlainDecoder(partial(ProtobufValues, schemas=schemas), options, ValueForms(binary_format=NO_TEXTS))
 
 
 def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:

@@ -184,7 +184,7 @@ _SCALARS: Mapping[int, ValueColumn] = {
 
 
 def _enum(kind: EnumDescriptor) -> ValueColumn:
-    names = {number: value.name for number, value in kind.values_by_number.items()}
+    names = {value.number: value.name for value in reversed(kind.values)}  # of aliases the first one
 
     def array(values: Values) -> pa.Array:
         return pa.array([None if v is None else names.get(v, str(v)) for v in values], pa.string())

@@ -50,5 +50,7 @@ class ValueForms:
         return "ambiguous" if found == "base64" and self.decimal_format == "auto-text" else found
 
 
+NO_TEXTS = "none"
+"""``binary_format`` of formats whose bytes are bytes: a text in a column of bytes is a text."""
 AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
 """``decimal_format: auto`` for a column in which many values have decided about ambiguous ones."""

@@ -189,6 +189,22 @@ def test_logical_types_are_those_of_avro(tmp_path: Path) -> None:
     assert (row["price"], row["tags"], row["kind"], row["either"]) == (Decimal("-1.250"), [("a", [1, 2])], "B", "7")
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_text_in_a_column_of_bytes_is_no_base64(tmp_path: Path, together: bool) -> None:
+    """Avro has bytes of its own, so the text goes to quarantine, also if it could be base64."""
+    schemas = [
+        {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}, {"name": "v", "type": type_}]}
+        for type_ in ("bytes", "string")
+    ]
+    pipeline = PlainPipeline(tmp_path, {"avro": registry(tmp_path, _1=schemas[0], _2=schemas[1])}, {"mode": "append"})
+    values = [encoded(schemas[0], {"id": n, "v": b"\xff"}, 1) for n in range(3)]
+    values.append(encoded(schemas[1], {"id": 3, "v": "abcd"}, 2))
+    batches = [plain_batch([(None, v)], n) for n, v in enumerate(values)]
+    pipeline.run(*([plain_batch([(None, v) for v in values])] if together else batches))
+    assert pipeline.rows("id", "v") == [(n, b"\xff") for n in range(3)]
+    assert pipeline.bad == {3: 'column v BYTES: string "abcd" is text, not bytes'}
+
+
 def test_a_record_that_holds_itself_is_a_row_with_text(tmp_path: Path) -> None:
     node = {
         "type": "record",

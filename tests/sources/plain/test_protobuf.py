@@ -201,6 +201,18 @@ def test_numbers_that_a_closed_enum_does_not_know_are_never_null(tmp_path: Path,
     assert {*pipeline.bad} == {4, 5}
 
 
+def test_an_enum_value_with_aliases_has_its_first_name(tmp_path: Path) -> None:
+    """As in protobuf's own JSON; so an alias that is added later changes no text."""
+    kind: Any = descriptor_pb2.EnumDescriptorProto(name="Size")
+    kind.options.allow_alias = True
+    for name, number in (("Z", 0), ("ONE", 1), ("UNO", 1)):
+        kind.value.add(name=name, number=number)
+    order_ = Message(name="Order", field=[field("size", 1, F.TYPE_ENUM, of=".shop.Size")])
+    pipeline = pipeline_of(tmp_path, files_with(file([order_], [kind])), mode="append")
+    pipeline.run(plain_batch([(None, b"\x08\x01")]))
+    assert pipeline.rows("size") == [("ONE",)]
+
+
 def test_headers_name_schema_and_message(tmp_path: Path) -> None:
     main = order()
     main.message_type.append(Message(name="Other", field=[field("id", 1, F.TYPE_INT64)]))
