@@ -260,7 +260,10 @@ def test_a_table_of_dms_records_needs_a_key_in_its_rule(tmp_path: Path, caplog: 
         return tidemark("validate", file)
 
     wrong = checked(", mode: upsert")
-    assert wrong.returncode == 2 and "name no primary key; set primary_key in this rule" in wrong.stderr
+    assert (
+        wrong.returncode == 2
+        and "needs a primary key, and records of dms-json name none; set primary_key in this rule" in wrong.stderr
+    )
     assert checked("").returncode == 0
     (message,) = caplog.messages
     assert "a.yaml:7:28: warning: " in message and "lake.t becomes a log of events" in message
