@@ -23,7 +23,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.side_by_side import is_store
 from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
 from paimon_table.storage.outages import storage_failure
-from pipelines.config.catalog_config import CATALOG_KEY, JDBC_PASSWORD, JDBC_USER, LOCK_ENABLED
+from pipelines.config.catalog_config import CATALOG_KEY, DEFAULT_CATALOG_KEY, JDBC_PASSWORD, JDBC_USER, LOCK_ENABLED
 from pipelines.config.catalog_config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 from sinks.quarantine import Quarantine
@@ -84,7 +84,7 @@ def _jdbc(config: PipelineConfig) -> Catalog:
     database = JdbcDatabase(JdbcSettings(told.uri, told.options.get(JDBC_USER), told.options.get(JDBC_PASSWORD)))
     files = FilesystemCatalog(*storage_of(config, told.warehouse))
     locks = told.options.get(LOCK_ENABLED, str(is_store(told.warehouse))).lower() == "true"
-    return JdbcCatalog(database, files, told.options.get(CATALOG_KEY, "jdbc"), locks)
+    return JdbcCatalog(database, files, told.options.get(CATALOG_KEY, DEFAULT_CATALOG_KEY), locks)
 
 
 def _rest(config: PipelineConfig) -> Catalog:

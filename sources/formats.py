@@ -54,10 +54,9 @@ class RecordFormat:
     """Whether records can carry a schema that has their columns in order."""
     tells_drops: bool = True
     """Whether a record can show that a column is missing, and not only NULL."""
-    tells_positions: bool = True
-    """Whether records may have a position in the log of a source (``sources.position_kinds``)."""
-    tells_sources: bool = True
-    """Whether a record can name the database and the schema of its source table; else only its topic can."""
+    tells_origins: bool = True
+    """Whether records may say where they come from: the names of their source table, and a position in the log of the
+    source (``sources.position_kinds``)."""
     untold: frozenset[str] = frozenset()
     """The metadata (``sources.expressions.rule_words``) that no record of the format has."""
 
@@ -251,8 +250,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         problem=lambda plain, _: plain_problem(plain),
         has_schemas=False,
         tells_drops=False,
-        tells_positions=False,
-        tells_sources=False,
+        tells_origins=False,
         untold=_EVENTS,
     ),
     "avro": RecordFormat(
@@ -261,8 +259,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         _avro,
         reads_paths=True,
         problem=avro_problem,
-        tells_positions=False,
-        tells_sources=False,
+        tells_origins=False,
         untold=_EVENTS,
     ),
     "csv": RecordFormat(
@@ -270,8 +267,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         (PlainOptions, CsvOptions),
         _csv,
         problem=csv_problem,
-        tells_positions=False,
-        tells_sources=False,
+        tells_origins=False,
         untold=_EVENTS,
     ),
     "protobuf": RecordFormat(
@@ -280,8 +276,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         _protobuf,
         reads_paths=True,
         problem=protobuf_problem,
-        tells_positions=False,
-        tells_sources=False,
+        tells_origins=False,
         untold=_EVENTS,
     ),
     "auto": RecordFormat(

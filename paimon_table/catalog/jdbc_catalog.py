@@ -60,7 +60,7 @@ class JdbcCatalog:
 
     database: JdbcDatabase
     files_of_tables: FilesystemCatalog
-    key: str = "jdbc"
+    key: str
     locks: bool = False
     """Whether to publish under Java's lock."""
     sleep_s: Callable[[float], None] = time.sleep
@@ -103,7 +103,10 @@ class JdbcCatalog:
                 "Check catalog.warehouse and the storage options; if it is a view or a table of another format, write "
                 "to another name"
             )
-        return table.through(self.publisher(name), files.newest)
+        return self._opened(name, table)
+
+    def _opened(self, name: TableName, table: Table) -> Table:
+        return table.through(self.publisher(name), table.context.newest)
 
     def _refuse_rows_without_name(self, name: TableName, root: str) -> NoReturn:
         with suppress(TidemarkError):
@@ -125,13 +128,13 @@ class JdbcCatalog:
             return found
         self._make_tables()
         with self.locked(name):
-            self.files_of_tables.create(name, schema)
+            table = self.files_of_tables.create(name, schema)
             self._name_database(name.database)
             self.database.insert(
                 "INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)",
                 self.key, name.database, name.table,
             )  # fmt: skip
-        return self.load(name)
+        return self._opened(name, table)
 
     def drop(self, name: TableName) -> None:
         """Removes the files, then the name, so that an interrupted drop can be repeated."""

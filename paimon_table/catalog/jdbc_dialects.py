@@ -91,7 +91,8 @@ def _postgresql(driver: Any, told: JdbcSettings, place: Place, parameters: Mappi
 def _local_zone() -> str:
     """The time zone of this machine, in which Java's driver fills ``acquired_at`` too."""
     named = os.environ.get("TZ", "").removeprefix(":") or str(Path("/etc/localtime").resolve())
-    return named.rpartition("zoneinfo/")[2] if "zoneinfo/" in named else named if not named.startswith("/") else "UTC"
+    is_file_elsewhere = named.startswith("/") and "zoneinfo/" not in named
+    return "UTC" if is_file_elsewhere else named.rpartition("zoneinfo/")[2]
 
 
 def _mysql(driver: Any, told: JdbcSettings, place: Place, parameters: Mapping[str, str]) -> Any:

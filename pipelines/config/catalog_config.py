@@ -15,6 +15,7 @@ JDBC_USER, JDBC_PASSWORD, CATALOG_KEY, LOCK_ENABLED = "jdbc.user", "jdbc.passwor
 JDBC_OPTIONS = (JDBC_USER, JDBC_PASSWORD, CATALOG_KEY, LOCK_ENABLED)
 """The options of Paimon's JDBC catalog, under its names."""
 
+DEFAULT_CATALOG_KEY = "jdbc"
 _TYPES_WITH = {"uri": ("jdbc", "rest"), "token": ("rest",), "token_file": ("rest",)}
 """The types of catalogs in which these keys have an effect."""
 _SQLITE = "jdbc:sqlite:"
@@ -58,7 +59,7 @@ class Catalog(ConfigModel):
         description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`. With `type: "
         "rest` "
         "also `header.NAME`: a header of each request. With `type: jdbc` also `jdbc.user`, `jdbc.password`, "
-        "`catalog-key` (default `jdbc`) and `lock.enabled` (default: true on S3).",
+        f"`catalog-key` (default `{DEFAULT_CATALOG_KEY}`) and `lock.enabled` (default: true on S3).",
     )
 
     @field_validator("uri")

@@ -290,7 +290,7 @@ class PipelineConfig(ConfigModel):
             if rule.order_by is None:
                 continue
             at, target = ("tables", index, "order_by"), self.target_rule(rule)
-            if not self.source.format.traits.tells_positions:
+            if not self.source.format.traits.tells_origins:
                 text = (
                     f"records of the format {self.source.format.name} have no position in the log of a source. "
                     "Name a column with a version of the row: `options: {sequence.field: COLUMN}`"
@@ -343,14 +343,16 @@ class PipelineConfig(ConfigModel):
 
         None means `otherwise.policy`: skip or fail.
         """
-        for rule in self.tables:
-            if rule.matches(database, schema, table, topic):
-                return self.target_rule(rule)
-        return self.created_rule()
+        number = self.number_of_rule(database, schema, table, topic)
+        return self.created_rule() if number is None else self.target_rule(self.tables[number])
 
     def has_rule_for(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         """Whether a rule of the file matches, and not only `otherwise`."""
-        return any(rule.matches(database, schema, table, topic) for rule in self.tables)
+        return self.number_of_rule(database, schema, table, topic) is not None
+
+    def number_of_rule(self, database: str | None, schema: str | None, table: str | None, topic: str) -> int | None:
+        """The place of the first rule that matches among `tables`; None if none does."""
+        return next((i for i, rule in enumerate(self.tables) if rule.matches(database, schema, table, topic)), None)
 
     @property
     def fixed_names(self) -> tuple[str, ...]:
@@ -381,7 +383,7 @@ class PipelineConfig(ConfigModel):
             rule.watermark,
             self._is_filtered(rule),
             # Plain records have no old rows, so their rows stay under their keys.
-            rule.primary_key is not None and self.source.format.traits.tells_positions,
+            rule.primary_key is not None and self.source.format.traits.tells_origins,
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)

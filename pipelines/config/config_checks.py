@@ -126,7 +126,7 @@ def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
 def _undeclared_keys(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Rules for tables with a key that nothing names."""
     form = config.source.format
-    if form.traits.names_keys and form.traits.tells_sources:
+    if form.traits.names_keys and form.traits.tells_origins:
         return
     for i, rule in enumerate(config.tables):
         if rule.primary_key is None and (needs := rule.needs_key) is not None:
@@ -243,11 +243,11 @@ def _paths_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[Pr
 
 def _topics_without_names(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Targets with a name that neither the records nor a listed topic have, each with the first such topic."""
-    form, told = config.source.format, set[str]()
-    for topic in () if form.traits.tells_sources else config.source.reader.topics.names:
+    form, told, created = config.source.format, set[str](), config.otherwise.create
+    for topic in () if form.traits.tells_origins else config.source.reader.topics.names:
         names = *names_in(topic), topic
-        number = next((i for i, rule in enumerate(config.tables) if rule.matches(*names)), None)
-        rule = config.rule_for(*names)
+        number = config.number_of_rule(*names)
+        rule = created if number is None else config.tables[number]
         used = () if rule is None else PLACEHOLDER.findall(rule.into)
         lacks = [name for name, value in zip(PLACEHOLDERS, names, strict=True) if value is None and name in used]
         if rule is None or not lacks or rule.into in told:

@@ -225,10 +225,8 @@ class TableRule(ConfigModel):
     def tells_key(self) -> bool:
         """Whether the rule itself states the primary key of its tables, or that they have none."""
         own = any(name in self.columns.types for name, _ in EVENT_COLUMNS)
-        stated = {name: value for name, value in self.options.items() if value is not None}
-        words = (self.history, self.order_by, self.primary_key, self.merge_sources)
-        keyed = own or any(word is not None for word in words)
-        return self.mode is not None or keyed or without_key_options(stated) != stated
+        is_stated = self.primary_key is not None or self.merge_sources is not None
+        return self.mode is not None or own or is_stated or self.needs_key is not None
 
     @property
     def needs_key(self) -> str | None:
@@ -236,8 +234,9 @@ class TableRule(ConfigModel):
         if self.mode is not None:
             return "`mode: upsert`" if self.mode == "upsert" else None
         stated = {name: value for name, value in self.options.items() if value is not None}
-        of_keys = next((name for name in stated if name not in without_key_options(stated)), None)
-        word = next((word for word in ("history", "order_by") if getattr(self, word) is not None), of_keys)
+        of_any = without_key_options(stated)
+        words = [word for word in ("history", "order_by") if getattr(self, word) is not None]
+        word = next(iter([*words, *(name for name in stated if name not in of_any)]), None)
         return None if word is None else f"`{word}`"
 
     @property

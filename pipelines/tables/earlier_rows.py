@@ -48,12 +48,13 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
     replaced = [name for name, words in known.items() if not {*words} <= {*wanted.get(name, ())}]
     begun = [name for name in wanted if name not in known and all(name in words_of([rule]) for rule in rules)]
     _check_key(replaced, begun, plan)
+    rebuild = f"`tidemark replay FILE --table {identifier} --rebuild`"
     open_columns = sorted({*_open(rules[0], table, known)})
     if open_columns:
         plan.warn(
             f"table {identifier}: columns.mask hides column {', '.join(open_columns)} from now on. Existing rows"
             " keep their values. To mask them too, rebuild the table from its topics"
-            f" (`tidemark replay FILE --table {identifier} --rebuild`). Older snapshots, tags and branches show them"
+            f" ({rebuild}). Older snapshots, tags and branches show them"
             " until they expire or are deleted"
         )
     traits = write_traits(table.context)
@@ -66,22 +67,21 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
         )
         plan.warn(
             f"table {identifier}: `where` has changed. {effect}. To apply it to all rows, rebuild the"
-            f" table from its topics (`tidemark replay FILE --table {identifier} --rebuild`)"
+            f" table from its topics ({rebuild})"
         )
     mixed = [name for name in traits.accumulating if name in (*replaced, *begun)]
     if mixed:
         plan.warn(
             f"table {identifier}: the rule computes {', '.join(mixed)} in another way from now on. If an existing row"
             " changes, the new expression also takes back its old value, so the aggregate is wrong. Rebuild the table"
-            f" from its topics (`tidemark replay FILE --table {identifier} --rebuild`)"
+            f" from its topics ({rebuild})"
         )
     order = [name for name in table.context.options.sequence_fields if name in (*replaced, *begun)]
     if order:
         plan.warn(
             f"table {identifier}: the rule computes {', '.join(order)} of `sequence.field` in another way from now on."
             " Existing rows keep their old order, so they may win over newer records. To"
-            " give all rows the new order, rebuild the table from its topics (`tidemark replay FILE --table"
-            f" {identifier} --rebuild`)"
+            f" give all rows the new order, rebuild the table from its topics ({rebuild})"
         )
     plan.add([SetOption(OPTION, sources.with_made_by(wanted).text)])
 

@@ -65,7 +65,7 @@ def _taken(config: PipelineConfig, sources: Iterable[SourceTable]) -> list[tuple
     """Each rule with the source tables that it takes."""
     taken: defaultdict[int, list[SourceTable]] = defaultdict(list)
     for source in sources:
-        number = next((i for i, rule in enumerate(config.tables) if _takes(rule, source)), None)
+        number = config.number_of_rule(source.database, source.schema, source.table, source.topic)
         if number is not None:
             taken[number].append(source)
     return [(rule, taken[number]) for number, rule in enumerate(config.tables)]

@@ -13,7 +13,6 @@ from decimal import Context, Decimal
 from typing import Any
 
 from paimon_table.types import DataType, Root
-from sources.values.typed_texts import BytesText
 from sources.values.value_forms import NO_TEXTS
 
 EXACT = Context(prec=200_000, Emax=999_999, Emin=-999_999)
@@ -79,13 +78,13 @@ _HEX_MARK = "\\x"
 def read_bytes(value: Any, binary_format: str) -> bytes:
     """The bytes that a string encodes in ``binary_format``, or in hexadecimal digits after a mark.
 
-    Bytes from a binary format stay unchanged. With ``NO_TEXTS`` only texts that are marked as bytes are decoded.
+    Bytes from a binary format stay unchanged. With ``NO_TEXTS`` no string encodes bytes.
     """
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
         raise Unconvertible(f"{describe(value)} does not hold bytes")
-    if binary_format == NO_TEXTS and not isinstance(value, BytesText):
+    if binary_format == NO_TEXTS:
         raise Unconvertible(f"{describe(value)} is text, not bytes")
     try:
         if value.startswith(_HEX_MARK):

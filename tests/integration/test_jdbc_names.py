@@ -102,7 +102,7 @@ def test_the_lock_of_a_writer_that_died_ends(server: tuple[JdbcSettings, Break],
         if len(waits) == 3:  # the server's clock passes the time of the lock
             other.database.change("UPDATE paimon_distributed_locks SET expire_time_seconds = -1")
 
-    waiting = JdbcCatalog(catalog.database, catalog.files_of_tables, locks=True, sleep_s=sleep)
+    waiting = JdbcCatalog(catalog.database, catalog.files_of_tables, "jdbc", locks=True, sleep_s=sleep)
     with other.locked(ORDERS), waiting.locked(ORDERS):
         pass
     assert waits == [0.1, 0.2, 0.4]

@@ -33,7 +33,7 @@ def test_a_table_in_a_database_of_names_is_written_in_turns_and_read_equal(
     postgres.create_database("names")
     uri, warehouse = f"jdbc:postgresql://{postgres.host}:{postgres.port}/names", f"{tmp_path}/lake"
     database = JdbcDatabase(JdbcSettings(uri, postgres.user, postgres.password))
-    catalog = JdbcCatalog(database, FilesystemCatalog(LocalFileIO(), warehouse), locks=True)
+    catalog = JdbcCatalog(database, FilesystemCatalog(LocalFileIO(), warehouse), "jdbc", locks=True)
     address = json.dumps({
         "metastore": "jdbc", "uri": uri, "warehouse": warehouse, "table": str(ORDERS), "lock.enabled": "true",
         "jdbc.user": postgres.user, "jdbc.password": postgres.password,
@@ -68,7 +68,7 @@ def test_java_waits_while_tidemark_holds_the_lock(postgres: Postgres, tmp_path: 
     postgres.create_database("locks")
     uri, warehouse = f"jdbc:postgresql://{postgres.host}:{postgres.port}/locks", f"{tmp_path}/lake"
     database = JdbcDatabase(JdbcSettings(uri, postgres.user, postgres.password))
-    catalog = JdbcCatalog(database, FilesystemCatalog(LocalFileIO(), warehouse), locks=True)
+    catalog = JdbcCatalog(database, FilesystemCatalog(LocalFileIO(), warehouse), "jdbc", locks=True)
     catalog.create(ORDERS, create_schema([("id", parse_type("INT"))], ["id"], [], {"bucket": "1"}))
     address = json.dumps({
         "metastore": "jdbc", "uri": uri, "warehouse": warehouse, "table": str(ORDERS), "lock.enabled": "true",

@@ -19,7 +19,7 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.storage import catalog_of
 from pipelines.trial.trial_pipeline import TrialPipeline
 from tests.support.command import tidemark
-from tests.support.keyed_events import batch_of, created
+from tests.support.keyed_events import batch_of, created, run_through_outages
 from tests.support.plain_values import sorted_rows
 
 ORDERS = TableName("lake", "t")
@@ -85,14 +85,7 @@ def test_every_record_is_in_the_table_once_whatever_happens_to_the_database(tmp_
         )
         offset += 3
         database.faults[:] = draw.choices(["none", "before", "after"], weights=[4, 1, 1], k=draw.randrange(12))
-        for _ in range(20):
-            try:
-                pipeline.run(records)
-                break
-            except Outage:
-                pipeline.restart()
-        else:
-            raise AssertionError("the pipeline does not come over it")
+        run_through_outages(pipeline, records)
     database.faults.clear()
     table = catalog.load(ORDERS)
     rows = [[i, i // 3, i % 3 if i > 11 else None] for i in range(offset)]

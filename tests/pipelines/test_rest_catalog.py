@@ -21,7 +21,7 @@ from pipelines.storage import catalog_of, hold_secrets
 from pipelines.trial.trial_pipeline import TrialPipeline
 from tests.stack.rest_catalog import RestServer, rest_server
 from tests.support.command import tidemark
-from tests.support.keyed_events import batch_of, created
+from tests.support.keyed_events import batch_of, created, run_through_outages
 from tests.support.plain_values import sorted_rows
 
 ORDERS = TableName("lake", "t")
@@ -74,14 +74,7 @@ def test_every_record_is_in_the_table_once_whatever_happens_to_answers(
         server.faults[:] = draw.choices(["ok", "lost", "done 503", "503", "cut"], k=draw.randrange(6))
         records = batch_of(offset, events)
         offset += 3
-        for _ in range(20):
-            try:
-                pipeline.run(records)
-                break
-            except Outage:
-                pipeline.restart()
-        else:
-            raise AssertionError("the pipeline does not come over it")
+        run_through_outages(pipeline, records)
         if draw.random() < 0.4:
             pipeline.restart()
     table = catalog.load(ORDERS)

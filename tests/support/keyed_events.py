@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_table.errors import Outage
+from pipelines.trial.trial_pipeline import TrialPipeline
 from sources.changes import RECORD_SCHEMA
 
 Row = Mapping[str, Any]
@@ -31,6 +33,17 @@ def batch_of(
         raw_key = key if key is None or isinstance(key, bytes) else json.dumps(key).encode()
         rows.append({**place, "key": raw_key, "value": json.dumps(value).encode()})
     return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def run_through_outages(pipeline: TrialPipeline, records: pa.RecordBatch) -> None:
+    """Run a batch, and start the pipeline again after each outage until the batch is done."""
+    for _ in range(20):
+        try:
+            pipeline.run(records)
+            return
+        except Outage:
+            pipeline.restart()
+    raise AssertionError("the pipeline does not come over it")
 
 
 def envelope_schema(default: str | None = None) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]
         case "sqlite" | "sqlite, locked":
             database = JdbcDatabase(JdbcSettings(f"jdbc:sqlite:{tmp_path}/names.db"))
             files = FilesystemCatalog(LocalFileIO(), str(tmp_path / "warehouse"))
-            yield JdbcCatalog(database, files, locks=request.param != "sqlite")
+            yield JdbcCatalog(database, files, "jdbc", locks=request.param != "sqlite")
         case "rest" | "rest of 1.4":
             is_old = request.param != "rest"
             with rest_server(tmp_path / "warehouse", token="t", is_old=is_old) as server:

@@ -26,7 +26,7 @@ ORDERS = TableName("lake", "orders")
 def _catalog(root: Path, sleep_s: Callable[[float], None] = time.sleep) -> JdbcCatalog:
     files = FilesystemCatalog(LocalFileIO(), str(root / "lake"))
     database = JdbcDatabase(JdbcSettings(f"jdbc:sqlite:{root}/names.db"))
-    return JdbcCatalog(database, files, locks=True, sleep_s=sleep_s)
+    return JdbcCatalog(database, files, "jdbc", locks=True, sleep_s=sleep_s)
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_lock_that_could_not_be_released_is_released_by_the_next_commit(
     database = Failing(JdbcSettings(f"jdbc:sqlite:{tmp_path}/names.db"))
     files = FilesystemCatalog(LocalFileIO(), str(tmp_path / "lake"))
     waits: list[float] = []
-    catalog = JdbcCatalog(database, files, locks=True, sleep_s=waits.append)
+    catalog = JdbcCatalog(database, files, "jdbc", locks=True, sleep_s=waits.append)
     catalog.create(ORDERS, orders_schema())
     with catalog.locked(ORDERS):
         database.fails = True
